@@ -1,59 +1,63 @@
-//! The state that all requests share.
+//! The state that all requests share: the engine, who may ask, and the places that bound how much runs at a time.
+//!
+//! A request takes a place among those that run, and a slow one among a quarter as many. Clients that are waited for are a
+//! [`Crowd`]: connections whose next request has not come, and bodies that are being read. A slow client costs a place, and
+//! nothing else. Where all places are taken, the client that was waited for the longest loses its own to the newest: a
+//! client that sends what it has to say at once is never the oldest.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use mnemon::{Engine, Error, Hits, Namespace, Query, Scope};
+use mnemon::{Document, DocumentSearch, Engine, Error, Hits, Namespace, Query, Scope};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
-use super::{
-    bounds::Cost,
-    caller::Caller,
-    crowd::Crowd,
+use crate::{
+    access::{Caller, Hosts, Tokens},
+    bounds::{BoundedFilter, Cost},
     idempotency::Answers,
-    metrics::Metrics,
-    origin::Hosts,
     problem::Problem,
     settings::{Limits, Settings},
-    tokens::Tokens,
+    telemetry::Metrics,
 };
 
-/// Bodies of the greatest size that are worked on at a time: what is made of one takes many times its bytes.
+/// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
 
-pub(super) struct App {
-    pub(super) engine: Engine,
-    pub(super) db: PathBuf,
-    /// `None`: every request is that of the owner.
-    pub(super) tokens: Option<Tokens>,
-    pub(super) owner: Arc<Caller>,
-    pub(super) hosts: Hosts,
-    pub(super) metrics: Metrics,
-    pub(super) answers: Answers,
-    /// Places of requests.
-    pub(super) requests: Semaphore,
-    /// Places of requests that may take long.
-    pub(super) slow_requests: Semaphore,
-    /// Bodies that are being read.
-    pub(super) bodies: Arc<Crowd>,
-    /// Bytes of the larger bodies that are being worked on.
-    pub(super) body_bytes: Semaphore,
-    /// Connections whose next request has not come.
-    pub(super) idle_connections: Arc<Crowd>,
-    pub(super) limits: Limits,
-    /// Recalls may wait for the primary.
+pub(crate) struct App {
+    pub(crate) engine: Engine,
+    pub(crate) db: PathBuf,
+    /// `None`: the owner makes every request.
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) owner: Arc<Caller>,
+    pub(crate) hosts: Hosts,
+    pub(crate) metrics: Metrics,
+    pub(crate) answers: Answers,
+    /// Places for requests.
+    pub(crate) requests: Semaphore,
+    /// Places for requests that may take long.
+    pub(crate) slow_requests: Semaphore,
+    /// Clients whose bodies are being read.
+    pub(crate) bodies: Arc<Crowd>,
+    /// Bytes left for the larger bodies that are worked on at a time.
+    pub(crate) body_bytes: Semaphore,
+    /// Clients whose next request has not come.
+    pub(crate) idle_connections: Arc<Crowd>,
+    pub(crate) limits: Limits,
+    /// True if recalls may wait for the primary.
     is_replica: bool,
-    /// `/mcp` serves the fixture of MCP's conformance suite instead of the memory.
+    /// True if `/mcp` serves the fixture of MCP's conformance suite instead of the memory.
     #[cfg(debug_assertions)]
-    pub(super) serves_fixture: bool,
+    pub(crate) serves_fixture: bool,
     /// Places for recalls on threads of the server.
     recalls: Semaphore,
     /// Places for recalls with heavy filters.
@@ -62,7 +66,7 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(
+    pub(crate) fn new(
         engine: Engine,
         db: &Path,
         tokens: Option<Tokens>,
@@ -94,39 +98,48 @@ impl App {
         }
     }
 
-    /// Recalls on the thread that serves the request while fewer recalls than processors do, which spares two changes of
-    /// threads, a quarter of the time of a short recall; otherwise on the engine's threads, in turn. In a replica
-    /// always there: a recall may wait for the primary.
-    pub(super) async fn recall(&self, namespace: &Namespace, query: Query) -> mnemon::Result<Hits> {
-        match self.recalls.try_acquire() {
-            Ok(_running) if !self.is_replica => self.engine.blocking().recall(namespace, query),
-            _ => self.engine.recall(namespace, query).await,
-        }
-    }
-
-    /// Same as [`App::recall`], for a filter of this cost. Where it is heavy, at most half of the processors are busy with
-    /// such recalls, and other recalls do not wait for them. The query has a limit of time.
-    pub(super) async fn recall_filtered(
-        &self,
-        namespace: &Namespace,
-        query: Query,
-        cost: Cost,
-    ) -> Result<Hits, Problem> {
-        match cost.is_heavy() {
-            false => Ok(self.recall(namespace, query).await?),
-            true => {
-                let namespace = namespace.clone();
-                self.recall_heavily(move |engine| engine.blocking().recall(&namespace, query)).await
+    /// Recalls from one namespace. The cost is that of the query's filter.
+    ///
+    /// The recall runs on the thread that serves the request while fewer recalls than processors do so. This saves two
+    /// changes of threads, a quarter of the time of a short recall. Other recalls queue for the engine's threads, and all
+    /// of them in a replica, where a recall may wait for the primary. Recalls with heavy filters keep at most half of the
+    /// processors busy, and other recalls do not wait for them. Their queries must have a limit of time.
+    pub(crate) async fn recall(&self, namespace: &Namespace, query: Query, cost: Cost) -> Result<Hits, Problem> {
+        let hits = if cost.is_heavy() {
+            let namespace = namespace.clone();
+            self.recall_heavily(move |engine| engine.blocking().recall(&namespace, query)).await?
+        } else {
+            match self.recalls.try_acquire() {
+                Ok(_running) if !self.is_replica => self.engine.blocking().recall(namespace, query)?,
+                _ => self.engine.recall(namespace, query).await?,
             }
-        }
+        };
+        self.metrics.recalled(namespace);
+        Ok(hits)
     }
 
-    /// Same as [`App::recall_filtered`], for several namespaces.
-    pub(super) async fn recall_in(&self, scope: Scope, query: Query, cost: Cost) -> Result<Hits, Problem> {
+    /// Same as [`App::recall`], for several namespaces. None of these recalls runs on the thread that serves the request.
+    pub(crate) async fn recall_in(&self, scope: Scope, query: Query, cost: Cost) -> Result<Hits, Problem> {
         match cost.is_heavy() {
             false => Ok(self.engine.recall_in(&scope, query).await?),
             true => self.recall_heavily(move |engine| engine.blocking().recall_in(&scope, query)).await,
         }
+    }
+
+    /// Searches the documents of a namespace, or lists them. A search with a heavy filter takes one of the places for slow
+    /// requests.
+    pub(crate) async fn search_documents(
+        &self,
+        namespace: &Namespace,
+        mut search: DocumentSearch,
+        filter: Option<BoundedFilter>,
+    ) -> Result<Vec<Document>, Problem> {
+        let (filter, cost) = BoundedFilter::divide(filter);
+        let _place = cost.is_heavy().then(|| self.slow_place()).transpose()?;
+        if let Some(filter) = filter {
+            search = search.filter(filter);
+        }
+        Ok(self.engine.documents(namespace).search(search).await?)
     }
 
     async fn recall_heavily(
@@ -136,27 +149,27 @@ impl App {
         let _place = self.slow_place()?;
         let running = Arc::clone(&self.heavy_recalls).acquire_owned().await.expect("the semaphore is never closed");
         let engine = self.engine.clone();
-        let recalled = tokio::task::spawn_blocking(move || {
-            // Until it ends, even if nobody waits for it any more.
+        blocking(move || {
+            // The recall keeps its place until it ends, even if nobody waits for it any more.
             let _running = running;
             recall(&engine)
-        });
-        Ok(recalled.await.unwrap_or(Err(Error::Closed))?)
+        })
+        .await
     }
 
-    /// Takes one of the places for slow requests, for a request that turns out to be one.
-    pub(super) fn slow_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    /// Takes one of the places for slow requests, for a request whose content makes it slow.
+    pub(crate) fn slow_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.slow_requests.try_acquire().map_err(|_| Problem::overloaded())
     }
 
     /// Counts a connection until the returned value is dropped.
-    pub(super) fn connected(self: &Arc<Self>) -> Connected {
+    pub(crate) fn connected(self: &Arc<Self>) -> Connected {
         self.connections.fetch_add(1, Ordering::Relaxed);
         Connected(Arc::clone(self))
     }
 
-    /// Returns after this time without a connection.
-    pub(super) async fn idle(&self, time: Duration) {
+    /// Waits until no client was connected for this time.
+    pub(crate) async fn idle(&self, time: Duration) {
         let step = (time / 4).clamp(Duration::from_millis(50), Duration::from_secs(5));
         let mut idle = Duration::ZERO;
         while idle < time {
@@ -166,11 +179,100 @@ impl App {
     }
 }
 
-/// A connection that is open.
-pub(super) struct Connected(Arc<App>);
+/// Runs work that takes long or waits, on a thread where no request waits for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> mnemon::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    Ok(tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Closed))?)
+}
+
+/// An open connection, which counts until it is dropped.
+pub(crate) struct Connected(Arc<App>);
 
 impl Drop for Connected {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Clients that are waited for, up to a number of them.
+pub(crate) struct Crowd {
+    most: usize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    /// The clients in the order in which the wait for them began. A token is cancelled to oust its client.
+    clients: BTreeMap<u64, CancellationToken>,
+}
+
+/// The place of a client in a crowd, which it has until this is dropped.
+pub(crate) struct Place {
+    crowd: Arc<Crowd>,
+    number: u64,
+}
+
+impl Crowd {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Crowd { most, waiting: Mutex::default() })
+    }
+
+    /// Begins to wait for a client. `ousted` is cancelled when the client's place is given to another.
+    pub(crate) fn enter(self: &Arc<Self>, ousted: CancellationToken) -> Place {
+        let mut waiting = self.lock();
+        if waiting.clients.len() >= self.most {
+            waiting.oust_oldest();
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.clients.insert(number, ousted);
+        Place { crowd: Arc::clone(self), number }
+    }
+
+    /// Ousts the client that was waited for the longest.
+    pub(crate) fn oust_oldest(&self) {
+        self.lock().oust_oldest();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn oust_oldest(&mut self) {
+        if let Some((_, ousted)) = self.clients.pop_first() {
+            ousted.cancel();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.crowd.lock().clients.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let crowd = Crowd::new(2);
+        let tokens: Vec<CancellationToken> = (0..4).map(|_| CancellationToken::new()).collect();
+        let ousted = || tokens.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>();
+        let mut places: Vec<Place> = tokens[..2].iter().map(|token| crowd.enter(token.clone())).collect();
+        assert_eq!(ousted(), [false; 4]);
+        places.push(crowd.enter(tokens[2].clone()));
+        assert_eq!(ousted(), [true, false, false, false]);
+        // A client that is not waited for any more has given its place back.
+        drop(places.remove(1));
+        places.push(crowd.enter(tokens[3].clone()));
+        assert_eq!(ousted(), [true, false, false, false]);
+        crowd.oust_oldest();
+        assert_eq!(ousted(), [true, false, true, false]);
     }
 }

@@ -1,21 +1,41 @@
-//! The bounds of filters. They are checked before anything is made of a filter, because its cost grows with its conditions
-//! for each message that it is evaluated on.
+//! Bounds on what one request may ask for: the conditions of its filter, and the items and bytes of a page.
+//!
+//! A filter is checked before anything is made of it, because its cost grows with its conditions for each message that it
+//! is evaluated on. Lists that the library does not divide into pages are divided here: a cursor is the key after which a
+//! page begins.
 
-use mnemon::MetadataFilter;
-use serde::{Deserialize, Deserializer, de};
-use serde_json::Value;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use mnemon::{Message, MetadataFilter};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::problem::Problem;
 
 const MAX_CONDITIONS: usize = 1000;
 const MAX_VALUES: usize = 10_000;
 const MAX_BYTES: usize = 1 << 20;
-/// Conditions and values of a filter that is evaluated as quickly as a recall.
+/// Conditions and values of a filter whose evaluation takes no longer than a recall.
 const MAX_LIGHT: usize = 200;
+/// Items on a page, unless the request says otherwise.
+const LIMIT: usize = 100;
+pub(crate) const MAX_LIMIT: usize = 1000;
+/// Bytes of messages on a page, because a page of the longest messages would be a gigabyte. A single larger message has its
+/// own page.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// A filter of the library, within the bounds.
+/// A filter that is within the bounds.
 #[derive(Clone)]
-pub(super) struct BoundedFilter {
-    pub(super) filter: MetadataFilter,
-    pub(super) cost: Cost,
+pub(crate) struct BoundedFilter {
+    pub(crate) filter: MetadataFilter,
+    cost: Cost,
+}
+
+impl BoundedFilter {
+    /// Divides the filter of a request, if it has one, into that of the library and its cost.
+    pub(crate) fn divide(given: Option<Self>) -> (Option<MetadataFilter>, Cost) {
+        given.map_or_else(Default::default, |given| (Some(given.filter), given.cost))
+    }
 }
 
 impl<'de> Deserialize<'de> for BoundedFilter {
@@ -29,7 +49,7 @@ impl<'de> Deserialize<'de> for BoundedFilter {
 
 /// The number of conditions, of values and of bytes in a filter in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// Keys of objects: paths, operators, and the keys of values that are compared with.
     conditions: usize,
     /// Elements of lists: filters that are joined, and values.
@@ -42,18 +62,18 @@ impl Cost {
     /// Returns the cost of filters that all must match.
     ///
     /// # Errors
-    /// They are over a bound, which the text names.
-    pub(super) fn of<'a>(filters: impl IntoIterator<Item = &'a Value>) -> Result<Self, String> {
+    /// The filters are over a bound. The text names it.
+    pub(crate) fn of<'a>(filters: impl IntoIterator<Item = &'a Value>) -> Result<Self, String> {
         let mut cost = Cost::default();
         filters.into_iter().for_each(|filter| cost.add(filter));
         cost.within_bounds()
     }
 
-    /// Returns the cost of a filter that was read.
+    /// Returns the cost of a filter with so many conditions that is no longer JSON.
     ///
     /// # Errors
-    /// It is over the bound of values, as [`Cost::of`] says.
-    pub(super) fn of_conditions(conditions: usize) -> Result<Self, String> {
+    /// The filter is over the bound of values.
+    pub(crate) fn of_conditions(conditions: usize) -> Result<Self, String> {
         Cost { values: conditions, ..Cost::default() }.within_bounds()
     }
 
@@ -74,11 +94,11 @@ impl Cost {
     }
 
     /// Returns true for a filter that may take longer than a recall without one.
-    pub(super) fn is_heavy(&self) -> bool {
+    pub(crate) fn is_heavy(&self) -> bool {
         self.conditions + self.values > MAX_LIGHT
     }
 
-    /// Calls itself for what is nested: `serde_json` reads nothing deeper than 128.
+    // The recursion ends: `serde_json` reads nothing that is nested more than 128 deep.
     fn add(&mut self, value: &Value) {
         match value {
             Value::Object(fields) => {
@@ -96,6 +116,76 @@ impl Cost {
             _ => {}
         }
     }
+}
+
+/// The query of a request for a page of a list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    /// Items on a page, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
+    pub(crate) limit: Option<usize>,
+    /// The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too.
+    #[schemars(extend("format" = "cursor"))]
+    pub(crate) cursor: Option<String>,
+}
+
+/// Returns the number of items on a page.
+pub(crate) fn page_limit(requested: Option<usize>) -> Result<usize, Problem> {
+    match requested.unwrap_or(LIMIT) {
+        limit @ 1..=MAX_LIMIT => Ok(limit),
+        limit => Err(Problem::bad_request(format!("a limit of {limit}; give 1 to {MAX_LIMIT}"))),
+    }
+}
+
+/// Takes the page after a key out of a list that is sorted by the keys of its items. Also returns the cursor of the next
+/// page, if there is one. The item of a cursor may be deleted meanwhile: the next page begins where it would be.
+pub(crate) fn page<T, K: Ord + Serialize>(
+    items: Vec<T>,
+    after: Option<&K>,
+    limit: Option<usize>,
+    key: impl Fn(&T) -> K,
+    bytes: impl Fn(&T) -> usize,
+) -> Result<(Vec<T>, Option<String>), Problem> {
+    let limit = page_limit(limit)?;
+    let skipped = after.map_or(0, |after| items.partition_point(|item| key(item) <= *after));
+    let mut items: Vec<T> = items.into_iter().skip(skipped).take(limit + 1).collect();
+    let fitting = within_bytes(items.iter().map(bytes)).min(limit);
+    let more = items.len() > fitting;
+    items.truncate(fitting);
+    let next = items.last().filter(|_| more).map(|last| encode_cursor(&key(last)));
+    Ok((items, next))
+}
+
+/// Returns how many of the first items a page may have, given the bytes of each: at least one.
+pub(crate) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut sum = 0;
+    let fitting = sizes.take_while(|size| {
+        sum += size;
+        sum <= MAX_PAGE_BYTES
+    });
+    fitting.count().max(1)
+}
+
+/// Returns the bytes of a message that count for a page.
+pub(crate) fn message_bytes(message: &Message) -> usize {
+    message.text().len() + 512
+}
+
+/// Returns the cursor after the item with this key.
+pub(crate) fn encode_cursor(key: &impl Serialize) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(json!(key).to_string())
+}
+
+/// Returns the key after which a page begins, if a cursor was given.
+pub(crate) fn decode_cursor<K: DeserializeOwned>(cursor: Option<&str>) -> Result<Option<K>, Problem> {
+    let decode = |cursor: &str| serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?).ok();
+    cursor.map(|cursor| decode(cursor).ok_or_else(foreign_cursor)).transpose()
+}
+
+/// The problem of a cursor that this list did not give.
+pub(crate) fn foreign_cursor() -> Problem {
+    Problem::bad_request("this is no cursor of this list; give the `next` of its last page")
 }
 
 #[cfg(test)]

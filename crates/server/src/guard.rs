@@ -1,5 +1,5 @@
-//! The steps that every request passes before its route: the checks of host, token and rate, the reading of its body, and the limits
-//! on requests at a time.
+//! The steps that a request passes before its route: the checks of host, token and rate, the reading of its body, and the
+//! limits on requests at a time.
 //!
 //! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
 //! probe `/health` takes none.
@@ -18,23 +18,22 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field::Empty};
 
-use super::{
+use crate::{
+    access::{Caller, Right},
     app::App,
-    caller::Caller,
     idempotency::{self, Answers},
-    problem::{self, Problem},
+    problem::Problem,
     telemetry,
 };
 
-/// Routes that say nothing about memories: probes, and the page, which asks for a token.
+/// Routes without a token, because they say nothing about memories: the probes, and the page, which asks its user for one.
 const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
-/// The probe of the process itself.
 const HEALTH: &str = "/health";
 /// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
 const SMALL_BODY: usize = 64 << 10;
-/// Objects and arrays in the JSON of a body: each takes up to 700 bytes of memory, however short it is written.
+/// Objects and arrays in the JSON of a body. Each takes up to 700 bytes of memory, however short its text is.
 const MAX_COLLECTIONS: usize = 250_000;
-/// A rejection of a framework's own is a line of text.
+/// Bytes of an error that axum wrote itself, which is a line of text.
 const MAX_REJECTION_BYTES: usize = 4096;
 const SAFETY: [(HeaderName, &str); 4] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -44,7 +43,7 @@ const SAFETY: [(HeaderName, &str); 4] = [
 ];
 
 /// Finds out who asks, refuses what is not allowed, and counts and times the rest.
-pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
+pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response<Body> {
     let started = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
@@ -68,7 +67,7 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     for (name, value) in SAFETY {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
-    // Perhaps nobody read the body, and the connection cannot be used again: the client is told.
+    // If nobody read the body, the connection cannot be used again, so the client is told to open another.
     if has_body && !response.status().is_success() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -78,9 +77,9 @@ pub(super) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     response
 }
 
-/// Returns who makes a request, if it may be made.
+/// Returns the caller of a request, or refuses the request.
 fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
-    // Whoever passes a request on may read another one of two than this server.
+    // Of two equal headers a proxy may have checked the one, and this server would read the other.
     for name in [header::HOST, header::ORIGIN, header::AUTHORIZATION, HeaderName::from_static(idempotency::HEADER)] {
         if request.headers().get_all(&name).iter().nth(1).is_some() {
             return Err(Problem::bad_request(format!("the header {name} is there twice; send it once")));
@@ -97,7 +96,7 @@ fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
         .and_then(|header| header.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token"));
     let caller = token.and_then(|(_, token)| tokens.holder(token.trim())).ok_or_else(Problem::unauthorized)?;
-    caller.take()?;
+    caller.count_request()?;
     Ok(caller)
 }
 
@@ -158,13 +157,19 @@ fn collections(json: &[u8]) -> usize {
     count
 }
 
+/// Refuses a caller without this right.
+pub(crate) async fn require(right: Right, request: Request, next: Next) -> Result<Response<Body>, Problem> {
+    Caller::of(request.extensions()).require(right)?;
+    Ok(next.run(request).await)
+}
+
 /// Gives a request a place among those that run.
-pub(super) async fn in_fast_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+pub(crate) async fn in_fast_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
     in_place(&app.requests, request, next).await
 }
 
-/// Gives a slow request one of the places for these, which keeps none from the others.
-pub(super) async fn in_slow_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+/// Gives a slow request one of the places for slow requests, so that it takes none from the others.
+pub(crate) async fn in_slow_place(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
     in_place(&app.slow_requests, request, next).await
 }
 
@@ -175,8 +180,8 @@ async fn in_place(places: &Semaphore, request: Request, next: Next) -> Response<
     }
 }
 
-/// Refuses a query for a route that has none: whoever sends one expects it to be obeyed.
-pub(super) async fn without_query(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+/// Refuses a query for a route that has none, because its sender expects that it is obeyed.
+pub(crate) async fn without_query(request: Request, next: Next) -> Result<Response<Body>, Problem> {
     match request.uri().query() {
         None | Some("") => Ok(next.run(request).await),
         Some(query) => Err(Problem::bad_request(format!("unknown parameters {query:?}: this route has none"))),
@@ -184,20 +189,22 @@ pub(super) async fn without_query(request: Request, next: Next) -> Result<Respon
 }
 
 /// Refuses a body for a route that reads none.
-pub(super) async fn without_body(request: Request, next: Next) -> Result<Response<Body>, Problem> {
+pub(crate) async fn without_body(request: Request, next: Next) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let body = whole(body).await?;
     match body.trim_ascii() {
         b"" | b"{}" => Ok(next.run(Request::from_parts(head, Body::empty())).await),
-        _ => {
-            let detail = "unknown fields in the body: this route has none; leave the body out";
-            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-request", detail))
-        }
+        _ => Err(Problem::unprocessable("unknown fields in the body: this route has none; leave the body out")),
     }
 }
 
-/// Answers a request that a bug of the server's ended.
-pub(super) fn panicked() -> Response<Body> {
+/// Returns the whole body of a request, which the guard has read into memory.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Problem> {
+    to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// Answers a request that panicked.
+pub(crate) fn panicked() -> Response<Body> {
     tracing::error!("a request panicked");
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -207,8 +214,8 @@ pub(super) fn panicked() -> Response<Body> {
     .into_response()
 }
 
-/// Turns an error that a framework wrote as text into problem details.
-pub(super) async fn as_problem(response: Response<Body>) -> Response<Body> {
+/// Turns an error that axum or rmcp wrote as text into problem details.
+pub(crate) async fn as_problem(response: Response<Body>) -> Response<Body> {
     let status = response.status();
     let media_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_text = media_type.is_none_or(|media_type| media_type.starts_with("text/plain"));
@@ -227,22 +234,23 @@ pub(super) async fn as_problem(response: Response<Body>) -> Response<Body> {
     Problem::new(status, kind, detail).into_response()
 }
 
-/// Ends a request that takes too long. It runs until it waits for something, so loops that do not wait yield.
-pub(super) async fn within_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+/// Ends a request that takes too long. It ends where it waits for something, so a long loop has to yield.
+pub(crate) async fn within_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
     let run = tokio::time::timeout(app.limits.request_timeout, next.run(request));
     run.await.unwrap_or_else(|_| Problem::timed_out().into_response())
 }
 
 /// Answers a request with an `Idempotency-Key` once, and later ones with the same answer.
-pub(super) async fn keep_answer(
+pub(crate) async fn keep_answer(
     State(app): State<Arc<App>>,
     request: Request,
     next: Next,
 ) -> Result<Response<Body>, Problem> {
-    let caller = request.extensions().get::<Arc<Caller>>().expect("the guard sets the caller");
-    let Some(key) = Answers::key(request.headers(), &caller.id)? else { return Ok(next.run(request).await) };
+    let Some(key) = Answers::key(request.headers(), &Caller::of(request.extensions()).id)? else {
+        return Ok(next.run(request).await);
+    };
     let (head, body) = request.into_parts();
-    let body = to_bytes(body, usize::MAX).await.map_err(|error| Problem::bad_request(error.to_string()))?;
+    let body = whole(body).await?;
     let path = head.uri.path_and_query().map_or("", |path| path.as_str());
     let hash = idempotency::request_hash(head.method.as_str(), path, &body);
     if let Some(answer) = app.answers.begin(&key, hash).await? {
@@ -266,5 +274,3 @@ pub(super) async fn keep_answer(
         }
     }
 }
-
-pub(super) use problem::MEDIA_TYPE as PROBLEM;

@@ -1,7 +1,7 @@
 //! Answers to requests with an `Idempotency-Key`, so that a client may repeat a request whose answer it did not get.
 //!
-//! They are kept in memory: a server that was started anew does not know them. Messages with ids of the client's own can
-//! be put again in any case.
+//! The answers are kept in memory, so a server that was started anew does not know them. A client that gives its messages
+//! ids of its own can put them again in any case.
 
 use std::{
     collections::HashMap,
@@ -15,18 +15,18 @@ use axum::{
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use super::problem::Problem;
+use crate::problem::Problem;
 
-pub(super) const HEADER: &str = "idempotency-key";
+pub(crate) const HEADER: &str = "idempotency-key";
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 const MAX_KEYS: usize = 10_000;
 const MAX_KEY_BYTES: usize = 255;
 /// Bytes of all answers that are kept; the oldest are dropped first.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A key of a caller.
+/// A caller's key. Those of two callers may be equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(crate) struct Key {
     caller: String,
     key: String,
 }
@@ -45,7 +45,7 @@ struct Entry {
 #[derive(Default)]
 struct Entries {
     by_key: HashMap<Key, Entry>,
-    /// Bytes of the answers.
+    /// Bytes of the answers that are kept.
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl Entries {
         }
     }
 
-    /// Removes the answer that was begun first. Returns false if there is none.
+    /// Removes the answer whose request began first. Returns false if no answer is kept.
     fn remove_oldest(&mut self) -> bool {
         let done = self.by_key.iter().filter(|(_, entry)| matches!(entry.state, State::Done(..)));
         let oldest = done.min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone());
@@ -65,11 +65,11 @@ impl Entries {
 }
 
 #[derive(Default)]
-pub(super) struct Answers(Mutex<Entries>);
+pub(crate) struct Answers(Mutex<Entries>);
 
 impl Answers {
     /// Returns the key of a request, if it has one.
-    pub(super) fn key(headers: &HeaderMap, caller: &str) -> Result<Option<Key>, Problem> {
+    pub(crate) fn key(headers: &HeaderMap, caller: &str) -> Result<Option<Key>, Problem> {
         let Some(key) = headers.get(HEADER) else { return Ok(None) };
         let key = key.to_str().ok().filter(|key| (1..=MAX_KEY_BYTES).contains(&key.len()));
         let key =
@@ -77,8 +77,8 @@ impl Answers {
         Ok(Some(Key { caller: caller.to_owned(), key: key.to_owned() }))
     }
 
-    /// Begins a request, or returns the answer that it was given before.
-    pub(super) async fn begin(&self, key: &Key, request: [u8; 32]) -> Result<Option<Response<Body>>, Problem> {
+    /// Notes that a request begins, or returns the answer that it got before.
+    pub(crate) async fn begin(&self, key: &Key, request: [u8; 32]) -> Result<Option<Response<Body>>, Problem> {
         let mut entries = self.0.lock().await;
         if let Some(entry) = entries.by_key.get(key).filter(|entry| entry.since.elapsed() < KEPT) {
             if entry.request != request {
@@ -108,8 +108,8 @@ impl Answers {
         Ok(None)
     }
 
-    /// Keeps the answer of a request, or forgets that it ran if it failed on the server's side.
-    pub(super) async fn end(&self, key: &Key, answer: Option<(StatusCode, Option<HeaderValue>, Bytes)>) {
+    /// Keeps the answer of a request. `None`: the server failed, and the request may be tried again.
+    pub(crate) async fn end(&self, key: &Key, answer: Option<(StatusCode, Option<HeaderValue>, Bytes)>) {
         let mut entries = self.0.lock().await;
         let Some((status, media_type, body)) = answer else { return entries.remove(key) };
         let bytes = body.len();
@@ -121,8 +121,8 @@ impl Answers {
     }
 }
 
-/// The hash of what a request asks for.
-pub(super) fn request_hash(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
+/// Returns the hash of a request, by which another request with the same key is refused.
+pub(crate) fn request_hash(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in [method.as_bytes(), path.as_bytes(), body] {
         hasher.update((part.len() as u64).to_le_bytes());

@@ -1,7 +1,7 @@
-//! Messages of JSON-RPC as clients send them, and the errors that answer those that are none.
+//! Checks that what a client sends is a message of JSON-RPC, and makes the error that answers anything else.
 //!
-//! rmcp leaves a text that is not JSON without an answer, and answers one that is no message without its id. A client waits
-//! for the answer to its id.
+//! A client waits for an answer with the id of its request. rmcp alone does not answer a text that is not JSON, and answers
+//! JSON that is no message without its id.
 
 use rmcp::model::ClientJsonRpcMessage;
 use serde::Deserialize;
@@ -9,18 +9,21 @@ use serde_json::{Value, json};
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
-/// The code of an error of the server itself.
+/// The code of an error of the server itself: `-32603`, as JSON-RPC 2.0 says.
 pub const INTERNAL_ERROR: i32 = -32603;
 
-/// The id of a message that cannot be read whole.
+/// The id in a text that is no message.
 #[derive(Deserialize)]
 struct Id {
     id: Option<Value>,
 }
 
-/// Returns what a client sent as text if it is a message of the protocol or empty, or else the error that answers it.
+/// Returns the text that a client sent, if it is a message of MCP or empty.
+///
+/// # Errors
+/// Anything else. The error is the answer to send to the client, with the id of its request as far as that can be read.
 pub fn message(sent: &[u8]) -> Result<&str, Value> {
-    // What is broken may be beside the id: other fields are skipped and not read.
+    // Only the id is read, because the fault may be in any other field.
     let refuse = |code, reason: String| {
         let id = serde_json::from_slice::<Id>(sent).ok().and_then(|message| message.id).unwrap_or_default();
         Err(error(&id, code, &reason))
@@ -47,7 +50,7 @@ pub fn message(sent: &[u8]) -> Result<&str, Value> {
     }
 }
 
-/// Returns the error that answers the request of this id.
+/// Returns an error that answers the request with this id.
 pub fn error(id: &Value, code: i32, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
 }

@@ -1,22 +1,32 @@
 //! The server of mnemon: one process that serves a database over HTTP and MCP to many clients.
 //!
-//! It uses the public API of the library alone. A request passes `guard`, which knows who asks and what they may do, and
-//! then one of the surfaces: `v1`, the project's own routes, `mem0`, those of mem0's client, or `mcp`, the Model Context
-//! Protocol, over HTTP and over a Unix socket. The command line is the command's, `mnemon serve`: it makes [`Settings`].
+//! It uses the public API of the library alone. The command `mnemon serve` makes [`Settings`] from its arguments, and runs
+//! a [`Server`]. A request goes this way:
+//!
+//! 1. `listen` accepts the connection, bounds how many there are, and reads the head of the request. `socket` does so for
+//!    clients of the Unix socket, who are the owner and speak MCP alone.
+//! 2. `guard` checks the host, finds the caller of the token, and takes the request from its rate (`access`). It reads the
+//!    body within its limits.
+//! 3. The route requires a right of the caller, and a place among the requests that run (`app`). A long request takes one
+//!    of the places for those; any other has a limit of time. A change under `/v1` that was answered before gets the same
+//!    answer, if it has the same `Idempotency-Key` (`idempotency`).
+//! 4. One of the surfaces answers: `v1`, the project's own routes, which `openapi` describes; `mem0`, the routes of mem0's
+//!    client; or `mcp`, the Model Context Protocol. They share the bounds of filters and pages (`bounds`), mem0's names for
+//!    whose a memory is (`entity`), and errors (`problem`).
+//!
+//! These hold throughout:
 //!
 //! - A request reaches only namespaces under the prefix of its token. Any other namespace does not exist for it.
-//! - What was acknowledged is durable: an answer is sent after the commit.
+//! - An answer is sent after the commit, so what was acknowledged is durable.
 //! - Memory is bounded, whatever clients do: connections, requests at a time, bodies, filters and times have limits.
-//! - `/health` is answered and a signal is obeyed, whatever clients do: work that takes long runs where others do not wait for it.
+//! - `/health` is answered and a signal is obeyed, whatever clients do: no request waits for the long work of another.
 //! - Logs have no content of memories and no tokens.
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod app;
 mod bounds;
-mod caller;
-mod crowd;
-mod cursor;
 mod entity;
 mod guard;
 mod idempotency;
@@ -24,44 +34,37 @@ pub mod json_rpc;
 mod listen;
 mod mcp;
 mod mem0;
-mod metrics;
 mod openapi;
-mod origin;
 mod page;
 mod problem;
-mod route;
-mod routes;
 mod settings;
 #[cfg(unix)]
 pub mod socket;
-#[cfg(not(unix))]
-#[path = "socket_elsewhere.rs"]
-mod socket;
 mod telemetry;
-mod tokens;
 mod v1;
 
-use std::{fmt, path::Path, sync::Arc, thread, time::Duration};
+use std::{any::Any, fmt, path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
+use axum::{Router, extract::DefaultBodyLimit, middleware, routing::get};
 use mnemon::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower_http::catch_panic::CatchPanicLayer;
 
-use self::{app::App, listen::Listener, telemetry::Telemetry, tokens::Tokens};
+use self::{access::Tokens, app::App, listen::Listener, problem::Problem, telemetry::Telemetry};
 pub use self::{
-    caller::Right,
+    access::{NewToken, Right},
     settings::{Limits, Notice, Settings},
-    tokens::NewToken,
 };
 
-/// The time that requests have to finish after a signal, before their connections are closed.
+/// The time that requests have to finish after a signal. Then their connections are closed.
 const GRACE: Duration = Duration::from_secs(8);
-/// The time that the engine has then to end what it does for them.
+/// The time that the engine has after that to finish what those requests asked it for.
 const CLOSING: Duration = Duration::from_millis(1500);
 
-/// A server whose settings are read and valid.
+/// A server whose settings were read and are valid. It does not listen yet.
 pub struct Server {
     settings: Settings,
     tokens: Option<Tokens>,
@@ -77,7 +80,8 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Reads the tokens and the certificate, and starts the log. `notify` is told what the operator should know.
+    /// Reads the tokens and the certificate, and starts the log. The server calls `notify` with what its operator should
+    /// know.
     ///
     /// # Errors
     /// A file cannot be read or is not valid.
@@ -88,8 +92,8 @@ impl Server {
         Ok(Server { settings, tokens, tls, telemetry, notify })
     }
 
-    /// Serves the engine of this database until SIGTERM, SIGINT or the idle time ends the server. It finishes the requests
-    /// that it took, and closes the database.
+    /// Serves the engine of the database at `db` until SIGTERM, SIGINT or the idle time ends the server. The server
+    /// finishes the requests that it took, and drops the engine.
     ///
     /// # Errors
     /// The server cannot listen, or start its threads.
@@ -97,7 +101,7 @@ impl Server {
         let Server { settings, tokens, tls, telemetry, notify } = self;
         let runtime = runtime().context("starting the threads of the server")?;
         let served = runtime.block_on(serve(engine.clone(), db, &settings, tokens, tls, notify));
-        // Connections that are still open end here. What they had asked the engine for is finished before its last handle is
+        // Connections that are still open end here. The engine finishes what they asked it for before its last handle is
         // dropped.
         runtime.shutdown_timeout(Duration::from_millis(100));
         drop(engine);
@@ -124,7 +128,7 @@ async fn serve(
     let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let app = Arc::new(App::new(engine, db, tokens, address, settings));
     let stop = CancellationToken::new();
-    // Over TCP the server does without its socket, which `mnemon mcp` alone needs.
+    // A server that listens on TCP goes on without its socket, which only `mnemon mcp` needs.
     let (socket, no_socket) = match socket::bind(db) {
         Ok(socket) => (socket, None),
         Err(error) if address.is_some() => (None, Some(error)),
@@ -148,20 +152,93 @@ async fn serve(
             stop.cancel();
         });
     }
-    let http = listener.map(|listener| Listener { app: Arc::clone(&app), listener, tls }.run(stop.clone()));
-    let http = tokio::spawn(async move {
-        if let Some(http) = http {
-            http.await;
-        }
-    });
-    let mcp = tokio::spawn(mcp::serve_socket(Arc::clone(&app), socket, stop.clone()));
+    let surfaces = TaskTracker::new();
+    if let Some(listener) = listener {
+        let router = router(&app);
+        surfaces.spawn(Listener { app: Arc::clone(&app), listener, tls, router }.run(stop.clone()));
+    }
+    if let Some(socket) = socket {
+        surfaces.spawn(socket.serve(app, stop.clone()));
+    }
     stop.cancelled().await;
-    let _ = tokio::time::timeout(GRACE, async { tokio::join!(http, mcp) }).await;
+    surfaces.close();
+    let _ = tokio::time::timeout(GRACE, surfaces.wait()).await;
     Ok(())
 }
 
-/// Twice as many threads as processors: half of them may be in a recall, see [`App::recall`], and the others serve.
+/// Starts twice as many threads as there are processors: half of them may be in a recall, see [`App::recall`], and the
+/// others serve.
 fn runtime() -> std::io::Result<Runtime> {
     let threads = 2 * thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
+}
+
+/// Returns the routes of all surfaces. `openapi` describes the same table of `/v1`.
+///
+/// Each `layer` and `route_layer` is around those that were added before it, so a request meets the last one first.
+fn router(app: &Arc<App>) -> Router {
+    let fast = middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place);
+    let slow = middleware::from_fn_with_state(Arc::clone(app), guard::in_slow_place);
+    let within_time = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
+    let mut router = Router::new();
+    for route in v1::routes() {
+        let right = route.right;
+        let mut handler = route.handler;
+        if route.keeps_answer {
+            handler = handler.route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::keep_answer));
+        }
+        if route.query.is_none() {
+            handler = handler.route_layer(middleware::from_fn(guard::without_query));
+        }
+        if route.body.is_none() {
+            handler = handler.route_layer(middleware::from_fn(guard::without_body));
+        }
+        handler = match route.is_long {
+            true => handler.route_layer(slow.clone()),
+            false => handler.route_layer(within_time.clone()).route_layer(fast.clone()),
+        };
+        handler = handler.route_layer(middleware::from_fn(move |request, next| guard::require(right, request, next)));
+        for path in [Some(route.path), route.also_at].into_iter().flatten() {
+            router = router.route(&format!("/v1{path}"), handler.clone());
+        }
+    }
+    let of_the_server = Router::new()
+        .route("/", get(page::served))
+        .route("/v1/openapi.json", get(openapi::served))
+        .route("/ready", get(v1::ready))
+        .route("/metrics", get(v1::metrics))
+        .route_layer(fast);
+    router
+        .route("/health", get(v1::health))
+        .merge(of_the_server)
+        .merge(mcp::http(app))
+        .merge(mem0::routes(app))
+        .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::map_response(guard::as_problem))
+        .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), guard::guard))
+        .with_state(Arc::clone(app))
+}
+
+/// Systems without Unix sockets: nothing is bound, and `mnemon mcp` says so.
+#[cfg(not(unix))]
+mod socket {
+    use std::{path::Path, sync::Arc};
+
+    use tokio_util::sync::CancellationToken;
+
+    use crate::app::App;
+
+    pub(crate) enum Socket {}
+
+    pub(crate) fn bind(_: &Path) -> anyhow::Result<Option<Socket>> {
+        Ok(None)
+    }
+
+    impl Socket {
+        pub(crate) async fn serve(self, _: Arc<App>, _: CancellationToken) {
+            match self {}
+        }
+    }
 }

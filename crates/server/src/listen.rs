@@ -1,7 +1,7 @@
 //! Accepting connections, and the limits of each.
 //!
-//! The loop is our own because `axum::serve` has no limit of connections, of the time of a head, and of the time that a
-//! client takes to read.
+//! The loop is our own because `axum::serve` does not limit the number of connections, the time for the head of a request,
+//! and the time in which a client reads its answer.
 
 use std::{
     path::Path,
@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use axum::Router;
 use hyper::{
     body::{Body, Incoming},
     server::conn::http1,
@@ -31,31 +32,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use super::{
-    app::App,
-    crowd::{Crowd, Place},
-    routes,
-};
+use crate::app::{App, Crowd, Place};
 
-/// The time that a client has for the head of a request, and that a connection may be idle.
+/// The time that a client has for the head of a request, which includes the time that its connection is idle.
 const HEAD: Duration = Duration::from_secs(20);
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The time that a client may read nothing of what was sent to it.
+/// The time for which a client may read nothing of its answer.
 const STALLED: Duration = Duration::from_secs(30);
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// The wait after an error of accepting, such as too many open files.
+/// The pause after a connection could not be accepted, as with too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Listener {
-    pub(super) app: Arc<App>,
-    pub(super) listener: TcpListener,
-    pub(super) tls: Option<TlsAcceptor>,
+pub(crate) struct Listener {
+    pub(crate) app: Arc<App>,
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) router: Router,
 }
 
 impl Listener {
-    /// Serves connections until it is stopped, and then the requests that have begun.
-    pub(super) async fn run(self, stop: CancellationToken) {
-        let router = routes::router(&self.app);
+    /// Serves connections until `stop`, and then finishes the requests that have begun.
+    pub(crate) async fn run(self, stop: CancellationToken) {
         let free = Arc::new(Semaphore::new(self.app.limits.max_connections));
         let connections = TaskTracker::new();
         loop {
@@ -79,7 +76,7 @@ impl Listener {
                 place = Arc::clone(&free).acquire_owned() => place.expect("the semaphore is never closed"),
                 () = stop.cancelled() => break,
             };
-            let (router, tls, stop) = (router.clone(), self.tls.clone(), stop.clone());
+            let (router, tls, stop) = (self.router.clone(), self.tls.clone(), stop.clone());
             let connected = self.app.connected();
             let idle = Idle::new(&self.app.idle_connections);
             connections.spawn(async move {
@@ -107,7 +104,7 @@ impl Listener {
     }
 }
 
-/// The place of a connection in the crowd of those that are waited for, while it is.
+/// A connection, with its place in the crowd of those that are waited for while it has no request.
 struct Idle {
     crowd: Arc<Crowd>,
     ousted: CancellationToken,
@@ -136,7 +133,7 @@ impl Idle {
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    router: axum::Router,
+    router: Router,
     stop: CancellationToken,
     idle: Arc<Idle>,
 ) {
@@ -149,7 +146,7 @@ async fn serve(
         async move {
             idle.end();
             let answered = router.oneshot(request).await;
-            // An answer that is made while it is read, as the progress of a reindex, is work that is not interrupted.
+            // An answer without a known size is made while it is read, as the progress of a reindex is: not interrupted.
             if answered.as_ref().is_ok_and(|answer| answer.body().size_hint().exact().is_some()) {
                 idle.begin();
             }
@@ -172,9 +169,9 @@ async fn serve(
 
 /// Cancels the token when a signal comes, and ends the process after `at_most` if it has not ended by then.
 ///
-/// It waits on a thread of its own, so that no work of the server can keep it from ending. A process that is ended loses
-/// nothing that it acknowledged. The signals are caught when this returns.
-pub(super) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyhow::Result<()> {
+/// The wait is on a thread of its own, so that no work of the server can delay it. A process that is ended loses nothing
+/// that it acknowledged. When this function returns, the signals are caught.
+pub(crate) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (caught, is_caught) = mpsc::sync_channel(1);
     let wait = move || {
@@ -236,7 +233,7 @@ impl Signals {
 }
 
 /// Reads a certificate chain and its key.
-pub(super) fn tls(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
+pub(crate) fn tls(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| anyhow!("{}: {error}", certificate.display()))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| anyhow!("{}: {error}", key.display()))?;

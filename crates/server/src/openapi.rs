@@ -1,7 +1,7 @@
 //! The description of `/v1` as OpenAPI 3.1, made from the table of routes.
 //!
-//! Not by `utoipa` or `aide`: the first needs a second derive beside the schemas of MCP's tools, and the released version of
-//! the second has another version of them.
+//! Neither `utoipa` nor `aide` makes it: the first needs a second derive beside `schemars`, which MCP's tools use, and the
+//! released version of the second uses another version of `schemars`.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,11 @@ use axum::Json;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::{
-    guard::PROBLEM,
-    problem::Problem,
-    route::{Route, SchemaOf},
-    v1,
+use crate::{
+    problem::{MEDIA_TYPE, Problem},
+    v1::{self, Route, SchemaOf},
 };
 
-/// Returns the description.
 fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -56,7 +53,7 @@ fn document() -> Value {
             "schemas": definitions,
             "responses": { "Problem": {
                 "description": "An error.",
-                "content": { PROBLEM: { "schema": problem } },
+                "content": { MEDIA_TYPE: { "schema": problem } },
             }},
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
@@ -65,7 +62,7 @@ fn document() -> Value {
     document
 }
 
-/// Gives integers the format that OpenAPI's registry has for them, instead of that of a word of this machine.
+/// Replaces the format `uint`, the size of a word of this machine, by one that OpenAPI's registry has.
 fn name_formats(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -124,7 +121,8 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// The fields of a query as parameters. Their schemas stand alone, and none is null: a query has texts only.
+/// Returns the fields of a query as parameters. Their schemas are inlined, and none allows null, which a query cannot
+/// express.
 fn query_parameters(query: SchemaOf) -> Vec<Value> {
     let mut inline = SchemaSettings::draft2020_12();
     inline.inline_subschemas = true;
@@ -141,14 +139,14 @@ fn query_parameters(query: SchemaOf) -> Vec<Value> {
     properties.into_iter().map(parameter).collect()
 }
 
-/// A name for the operation: its method and the fixed parts of its path.
+/// Returns a name for the operation, made of its method and its path.
 fn operation_id(route: &Route) -> String {
     let parts = route.path.split('/').filter(|part| !part.is_empty());
     let names = parts.map(|part| part.trim_matches(['{', '}']).replace(['.', '-'], "_"));
     names.fold(route.method.as_str().to_ascii_lowercase(), |id, part| id + "_" + &part)
 }
 
-pub(super) async fn served() -> Json<&'static Value> {
+pub(crate) async fn served() -> Json<&'static Value> {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
     Json(&DOCUMENT)
 }

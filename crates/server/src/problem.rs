@@ -1,4 +1,5 @@
-//! Errors as problem details (RFC 9457).
+//! Errors as problem details (RFC 9457), and the status and kind of each error of the library. All surfaces answer with
+//! them.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use mnemon::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(super) const MEDIA_TYPE: &str = "application/problem+json";
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// An error, as problem details.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// The kind of the problem, such as `urn:mnemon:invalid-query`. Kinds are stable.
     #[serde(rename = "type")]
     kind: String,
@@ -24,13 +25,13 @@ pub(super) struct Problem {
     /// The meaning of the status.
     title: String,
     /// What happened, and the remedy.
-    pub(super) detail: String,
+    pub(crate) detail: String,
     #[serde(skip)]
     retry_after: Option<u64>,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
         Problem {
             kind: format!("urn:mnemon:{kind}"),
             status: status.as_u16(),
@@ -40,50 +41,55 @@ impl Problem {
         }
     }
 
-    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
     }
 
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+    /// A body whose JSON does not have the fields of the route.
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-request", detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
-    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
-    pub(super) fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         let detail = "give a token of this server, as `Authorization: Bearer TOKEN`";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
     }
 
-    pub(super) fn too_many_requests(wait: Duration) -> Self {
+    pub(crate) fn too_many_requests(wait: Duration) -> Self {
         let detail = "this token makes more requests a second than it may; repeat the request later";
         let retry_after = Some(wait.as_secs() + 1);
         Problem { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", detail) }
     }
 
-    pub(super) fn overloaded() -> Self {
+    pub(crate) fn overloaded() -> Self {
         let detail = "the server has as many requests as it takes at a time; repeat the request later";
         Problem { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", detail) }
     }
 
-    pub(super) fn too_large(max_body: usize) -> Self {
+    pub(crate) fn too_large(max_body: usize) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", format!("the body has more than {max_body} bytes"))
     }
 
-    pub(super) fn slow_body() -> Self {
+    pub(crate) fn slow_body() -> Self {
         let detail = "the body of the request did not come in time; repeat the request, and send it at once";
         Self::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
     }
 
-    pub(super) fn timed_out() -> Self {
+    pub(crate) fn timed_out() -> Self {
         let detail = "the request took too long; what it changes may be stored or not, so ask before repeating it, or \
             repeat it with the same Idempotency-Key";
         Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", detail)
     }
 
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
@@ -119,7 +125,8 @@ impl From<Error> for Problem {
     }
 }
 
-/// What happened and the remedy, as clients of the server say it: the library names its methods.
+/// Returns what happened and the remedy. Where the library's text names its methods, the text is one for clients of the
+/// server.
 fn detail(error: &Error) -> String {
     match error {
         Error::SessionNotFound { namespace, session } => {

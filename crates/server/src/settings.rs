@@ -1,8 +1,9 @@
-//! What a server is told by the program that runs it, and what it tells.
+//! What the program that runs a server tells it: how to listen, whom to serve and what to allow; and what the server tells
+//! the program.
 
 use std::{fmt, net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
-/// Bodies that are read at a time, however few requests run.
+/// The least number of bodies that may be read at a time, however few requests may run.
 const MIN_BODIES: usize = 64;
 
 /// How a server listens, whom it serves, and what it allows.
@@ -10,7 +11,7 @@ const MIN_BODIES: usize = 64;
 pub struct Settings {
     /// The address and port to listen on. Port 0 takes a free one. `None`: the Unix socket of the database alone.
     pub listen: Option<SocketAddr>,
-    /// End after this time without a connection. `None`: never.
+    /// The server ends after this time without a connection. `None`: it does not.
     pub idle: Option<Duration>,
     /// The file of tokens. With it every request over TCP needs a token.
     pub tokens: Option<PathBuf>,
@@ -18,11 +19,11 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// The certificate chain and its private key, in PEM. With them, connections are encrypted.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Limits on what clients may ask for.
+    /// Limits on what clients may do at a time.
     pub limits: Limits,
-    /// True for a replica of a shared database: its recalls may wait for the primary, so they run on the engine's threads.
+    /// True for a replica of a shared database. Its recalls may wait for the primary, so they run on the engine's threads.
     pub is_replica: bool,
-    /// The log on stderr is in JSON.
+    /// True if the log on stderr is to be in JSON.
     pub json_log: bool,
     /// Serve the fixture of MCP's conformance suite at /mcp instead of the memory. Only debug builds can.
     #[doc(hidden)]
@@ -33,11 +34,11 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// It accepts connections at this address, a URL.
+    /// The server accepts connections at this address, a URL.
     Listening(String),
     /// Something does not work, and the server goes on without it.
     Warning(String),
-    /// Something that was asked for is not in this build.
+    /// This build lacks something that its environment asks for.
     Note(String),
 }
 
@@ -51,18 +52,19 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Limits on what clients may ask for at a time.
+/// Limits on what clients may do at a time.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time. For another, the one is closed that has waited for a request the longest.
+    /// Connections at a time. For another one, the server closes the connection whose next request it has waited for the
+    /// longest.
     pub max_connections: usize,
-    /// Requests at a time. Others are answered with 503, and are to be repeated. Slow requests, such as a forget, have a
-    /// quarter as many places of their own.
+    /// Requests at a time. Others are answered with 503, and their clients are to repeat them. Slow requests, such as a
+    /// forget, have places of their own, a quarter as many.
     pub max_requests: usize,
-    /// Bytes of the body of a request.
+    /// The most bytes that the body of a request may have. A larger one is answered with 413.
     pub max_body: usize,
-    /// The time that the body of a request may take, and then the request itself. A reindex, a backup and a forget may take
-    /// longer.
+    /// The time in which the body of a request must come, and after that the time that the request may take. A slow
+    /// request, such as a reindex, a backup or a forget, may take longer.
     pub request_timeout: Duration,
     /// Requests that a token may make each second, unless its entry in the file of tokens says otherwise. More are answered
     /// with 429.
@@ -75,7 +77,7 @@ impl Limits {
         self.max_requests.div_ceil(4)
     }
 
-    /// Bodies that are read at a time. Other connections have room beside them.
+    /// Bodies that are read at a time: at most half of the connections, so that others have room.
     pub(crate) fn max_bodies(&self) -> usize {
         self.max_requests.max(MIN_BODIES).min(self.max_connections.div_ceil(2))
     }

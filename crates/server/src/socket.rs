@@ -1,23 +1,59 @@
-//! The Unix socket of a database's server: where it is, and binding to it.
+//! The Unix socket of a database's server, over which `mnemon mcp` connects its client's stdio to MCP.
 //!
-//! Whoever has the database open may bind: its lock lets one process at a time have it open. The socket is in a folder that
-//! only its user can enter, so it needs no tokens.
+//! The process that has the database open binds it: the database's lock lets one process at a time have it open. The socket
+//! is in a folder that only its user can enter, so it needs no tokens, and its clients are the owner.
 
 use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, ensure};
+use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::{
+    io::{ReaderStream, StreamReader},
+    sync::CancellationToken,
+    task::TaskTracker,
+};
+
+use crate::{app::App, mcp};
 
 /// A bound socket. Its file is removed when it is dropped.
-pub(super) struct Socket {
-    pub(super) listener: UnixListener,
+pub(crate) struct Socket {
+    listener: UnixListener,
     path: PathBuf,
     /// The device and the number of its file.
     identity: Option<(u64, u64)>,
+}
+
+impl Socket {
+    /// Serves clients until the server stops, and then the calls that have begun.
+    pub(crate) async fn serve(self, app: Arc<App>, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            if let Ok((stream, _)) = accepted {
+                connections.spawn(serve_client(Arc::clone(&app), stream, stop.clone()));
+            }
+        }
+        drop(self);
+        connections.close();
+        connections.wait().await;
+    }
+}
+
+/// Serves a client until it goes, or the server stops. Then nothing more is read from it, and what was read is answered.
+async fn serve_client(app: Arc<App>, stream: UnixStream, stop: CancellationToken) {
+    let _open = app.connected();
+    let (reader, writer) = stream.into_split();
+    let reader = StreamReader::new(Box::pin(ReaderStream::new(reader).take_until(stop.cancelled_owned())));
+    mcp::serve(app, reader, writer).await;
 }
 
 impl Drop for Socket {
@@ -33,7 +69,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Returns the path of the socket for a database. Its folder exists afterwards, and is this user's alone.
+/// Returns the path of the socket for a database, and makes its folder, which this user alone can enter.
 ///
 /// # Errors
 /// The folder cannot be made, or others may enter it.
@@ -55,16 +91,16 @@ pub fn path(db: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.join(format!("{name}.sock")))
 }
 
-pub(super) fn bind(db: &Path) -> anyhow::Result<Option<Socket>> {
+pub(crate) fn bind(db: &Path) -> anyhow::Result<Option<Socket>> {
     let path = path(db)?;
-    // One that is there was left by a server that was killed.
+    // A socket that is there was left by a server that was killed.
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).with_context(|| format!("listening on {}", path.display()))?;
     let identity = identity(&path);
     Ok(Some(Socket { listener, path, identity }))
 }
 
-/// The path that all processes have for a database, which need not exist yet.
+/// Returns the path by which all processes know a database, which need not exist yet.
 fn absolute(db: &Path) -> anyhow::Result<PathBuf> {
     if let Ok(path) = db.canonicalize() {
         return Ok(path);
@@ -74,7 +110,7 @@ fn absolute(db: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.canonicalize().with_context(|| folder.display().to_string())?.join(name))
 }
 
-/// The number of this process' user: the owner of what it makes.
+/// Returns the number of this process' user: the owner of the files that it makes.
 fn user() -> anyhow::Result<u32> {
     let probe = tempfile::tempfile().context("making a temporary file")?;
     Ok(probe.metadata()?.uid())

@@ -1,8 +1,9 @@
 //! The answers of tools and resources: memories and documents in frames for a model, and the same as data for a program.
 //!
 //! - A stored text cannot leave its frame, or pass for anything but data.
-//! - The protocol asks for structured results as text, too, and a client shows its model one of the two: so the texts are in both. The
-//!   memories of an answer take at most [`MAX_BYTES`] in each. A text that has no room is cut, and says how the rest is read.
+//! - The protocol asks for structured results as text, too, and a client shows its model one of the two, so the texts are
+//!   in both. The memories of an answer take at most [`MAX_BYTES`] in each. A text that has no room is cut, and the answer
+//!   says how to read the rest.
 
 use std::fmt::Write;
 
@@ -10,9 +11,10 @@ use mnemon::{Document, Message, StoredBlock, escape_xml};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
-/// The most bytes that memories and documents take in each form of an answer. Clients take 25,000 tokens of a tool, and fewer.
+/// The most bytes that memories and documents take in each form of an answer. Clients accept 25,000 tokens from a tool, or
+/// fewer.
 pub(super) const MAX_BYTES: usize = 60_000;
-/// The most bytes of one text on a page: the next page has room for others.
+/// The most bytes of one text on a page, so that a page has several.
 const PAGE_TEXT: usize = MAX_BYTES / 4;
 /// The most bytes of the metadata of a memory among others.
 const LISTED_METADATA: usize = 400;
@@ -27,12 +29,12 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Data that a model reads as it is.
+    /// Data, whose text is its JSON.
     pub(super) fn data(data: Value) -> Self {
         Output { text: data.to_string(), data: data.as_object().cloned().unwrap_or_default() }
     }
 
-    /// Items in their order, each with so much of its text.
+    /// Items in their order, each with at most `text_bytes` of its text.
     fn list(kind: Kind, items: &[Item], text_bytes: usize) -> Self {
         let (frames, data): (Vec<String>, Vec<Value>) = items.iter().map(|item| item.rendered(0, text_bytes)).unzip();
         Self::framed(kind, &frames, data)
@@ -43,7 +45,8 @@ impl Output {
         Self::list(kind, items, PAGE_TEXT)
     }
 
-    /// Items of a ranking, best first. Where they are too many for this number of bytes, the longest texts are cut.
+    /// Items of a ranking, best first, in at most `bytes`. The longest texts are cut first, and then the last items are
+    /// left out.
     pub(super) fn ranking(kind: Kind, items: &[Item], bytes: usize) -> Self {
         let mut fixed = 0;
         let fitting = items.iter().take_while(|item| {
@@ -59,7 +62,7 @@ impl Output {
         }
     }
 
-    /// One item, its text from this byte on.
+    /// One item, with its text from the byte `offset` on.
     pub(super) fn one(item: &Item, offset: usize) -> Self {
         let (frame, data) = item.rendered(offset, MAX_BYTES.saturating_sub(item.fixed_bytes()));
         Self::framed(item.kind, &[frame], vec![data])
@@ -78,14 +81,14 @@ impl Output {
         self
     }
 
-    /// Adds what another output has.
+    /// Adds the text and the data of another output.
     pub(super) fn and(mut self, other: Output) -> Self {
         self.text = self.text + "\n" + &other.text;
         self.data.extend(other.data);
         self
     }
 
-    /// Returns true if a list has nothing in it.
+    /// Returns true if no list of the data has an item.
     pub(super) fn is_empty(&self) -> bool {
         self.data.values().all(|value| value.as_array().is_none_or(Vec::is_empty))
     }
@@ -137,7 +140,7 @@ impl Item {
         Self::memory(message, score, LISTED_METADATA, left_out)
     }
 
-    /// A memory alone.
+    /// A memory that is the only one of its answer.
     pub(super) fn whole(message: Message) -> Self {
         let left_out = |bytes| format!("metadata of {bytes} bytes: no tool returns it, and the route of /v1 does");
         Self::memory(message, None, MAX_BYTES / 2, left_out)
@@ -189,14 +192,14 @@ impl Item {
         }
     }
 
-    /// The bytes that it takes in each form without its text, at most.
+    /// Returns the bytes that the item takes without its text, in the form that takes more.
     fn fixed_bytes(&self) -> usize {
         let data = Value::Object(self.data.clone()).to_string().len();
         let attributes = self.attributes.iter().map(|(name, value)| name.len() + 6 + sent_bytes(&attribute(value)));
         data.max(attributes.sum()) + FRAME
     }
 
-    /// Returns the frame and the data, with so many bytes of the text from this one on.
+    /// Returns the frame and the data, with at most `bytes` of the text from `offset` on.
     fn rendered(&self, offset: usize, bytes: usize) -> (String, Value) {
         let Names { element, text, tool, .. } = self.kind.names();
         let (mut attributes, mut data) = (self.attributes.clone(), self.data.clone());
@@ -229,7 +232,7 @@ pub(super) fn page_length<'a>(items: impl IntoIterator<Item = &'a Item>) -> usiz
     fitting.count()
 }
 
-/// Returns the greatest length to which the texts of items must be cut to have so many bytes together.
+/// Returns the length to which the longest texts must be cut for all of them to take at most `bytes`.
 fn share(items: &[Item], bytes: usize) -> usize {
     let mut lengths: Vec<usize> = items.iter().map(|item| sent_bytes(&item.text)).collect();
     lengths.sort_unstable();
@@ -244,7 +247,7 @@ fn share(items: &[Item], bytes: usize) -> usize {
     bytes
 }
 
-/// The bytes that a text takes in an answer, escaped for the frame and for JSON.
+/// Returns the bytes that a text takes in an answer, escaped for the frame and for JSON, whichever takes more.
 fn sent_bytes(text: &str) -> usize {
     text.chars().map(sent_bytes_of).sum()
 }
@@ -259,7 +262,8 @@ fn sent_bytes_of(c: char) -> usize {
     }
 }
 
-/// Returns so many bytes of a text from an offset on, and what is said about the rest if that is not all of it.
+/// Returns at most `bytes` of a text from an offset on. If that is not the whole text, also says which part it is, and by
+/// `more` how to read the rest.
 fn part(text: &str, offset: usize, bytes: usize, more: impl Fn(usize) -> String) -> (&str, Option<String>) {
     let start = text.floor_char_boundary(offset);
     let mut sum = 0;
@@ -277,14 +281,14 @@ fn part(text: &str, offset: usize, bytes: usize, more: impl Fn(usize) -> String)
     (&text[start..end], cut)
 }
 
-/// Returns frames of items in one that says what they are.
+/// Joins the frames of items in one frame, which says that they are data.
 pub(super) fn framed(kind: Kind, frames: &[String]) -> String {
     let name = kind.names().plural;
     let lines = frames.iter().fold(String::new(), |lines, frame| lines + frame + "\n");
     format!("<{name} note=\"{NOTE}\">\n{lines}</{name}>")
 }
 
-/// Returns a recent message of a conversation in a frame: who said it, and when.
+/// Returns a recent message of a conversation in a frame, with who said it, and when.
 pub(super) fn framed_message(message: &Message) -> String {
     let mut frame = format!("<memory role=\"{}\"", message.role.as_str());
     if let Some(name) = &message.name {
@@ -296,7 +300,7 @@ pub(super) fn framed_message(message: &Message) -> String {
     format!("{frame}>{}</memory>", escape_xml(&message.text()))
 }
 
-/// Returns what a block made in a frame.
+/// Returns the state of a block in a frame.
 pub(super) fn framed_block(block: &StoredBlock) -> String {
     let state = serde_json::to_string_pretty(&block.state).unwrap_or_default();
     let (state, cut) = part(&state, 0, MAX_BYTES, |_| "the route of /v1 for blocks returns all of it".to_owned());
@@ -304,7 +308,7 @@ pub(super) fn framed_block(block: &StoredBlock) -> String {
     format!("<block name=\"{}\"{cut} note=\"{NOTE}\">\n{}\n</block>", attribute(&block.name), escape_xml(state))
 }
 
-/// Returns parts of a prompt in a frame.
+/// Returns the parts of a context in a frame.
 pub(super) fn framed_context(parts: &[String]) -> String {
     match parts {
         [] => "Nothing is stored that bears on this message.".to_owned(),

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    super::{app::App, caller::Caller, entity::Entity, problem::Problem, v1},
     answer::{Item, Kind, MAX_BYTES, Output, framed, framed_context, framed_message},
     documents,
     input::{DocumentLimit, Recall, TokenLimit},
 };
+use crate::{access::Caller, app::App, entity::Entity, problem::Problem, v1};
 
 /// A message to be answered, how much to know before it is, and whose memories these are.
 #[derive(Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let (mut parts, recent) = recalled_and_recent(&prompt, &id);
     let keys = documents.as_ref().map(|documents| documents.data["documents"].clone());
     parts.extend(documents.map(|documents| documents.text));
-    // The frames count, too: where they have no room, the oldest messages have none.
+    // The frames count, too. If they leave too little room, the oldest messages are left out.
     let mut left =
         limit.saturating_sub(question_tokens + tokens(&framed_context(&parts)) + tokens(&framed(Kind::Memory, &[])));
     let frames = recent.iter().rev().map(framed_message).take_while(|frame| {
@@ -79,9 +79,9 @@ fn tokens(text: &str) -> usize {
     PerPartTokenCounter::default().count(&Message::user(text))
 }
 
-/// Returns as many of the first documents as have room in so many tokens.
+/// Returns as many of the first documents as take at most `most` tokens.
 fn fitting(mut items: Vec<Item>, most: usize) -> Option<Output> {
-    // A token is three bytes at least, as a rule.
+    // Most tokens have three bytes or more, so this is a first estimate of the room.
     let bytes = most.saturating_mul(3).min(MAX_BYTES / 4);
     while !items.is_empty() {
         let output = Output::ranking(Kind::Document, &items, bytes);
@@ -93,11 +93,11 @@ fn fitting(mut items: Vec<Item>, most: usize) -> Option<Output> {
     None
 }
 
-/// Returns what was recalled, in a frame of the library's, and the recent messages, without the message to be answered.
+/// Returns the recalled messages, in the library's frame, and the recent messages without the question.
 fn recalled_and_recent(prompt: &Prompt, question: &str) -> (Vec<String>, Vec<Message>) {
     let mut messages: Vec<Message> = prompt.messages.iter().filter(|message| message.id != question).cloned().collect();
     let mut recalled = Vec::new();
-    // It is put before what the first system message has.
+    // The library puts them before the text of the first system message.
     if !prompt.recalled.is_empty()
         && let Some(system) = messages.iter_mut().find(|message| message.role == Role::System)
         && let Some(ContentPart::Text { .. }) = system.content.first()

@@ -6,12 +6,19 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{app::App, bounds::BoundedFilter, caller::Caller, cursor, entity::Entity, problem::Problem, v1},
     answer::{Item, Kind, MAX_BYTES, Output, page_length},
     input::{Limit, Offset, TtlMinutes},
 };
+use crate::{
+    access::Caller,
+    app::App,
+    bounds::{self, BoundedFilter},
+    entity::Entity,
+    problem::Problem,
+    v1,
+};
 
-/// Documents that are read at once to find the place of a cursor whose document was changed.
+/// Documents that are read at a time to find the place of a cursor whose document was changed.
 const READ: usize = 100;
 /// The beginning of the error of a call whose ids name a part of a namespace.
 const WHOLE: &str = "a document is";
@@ -77,7 +84,7 @@ pub(super) struct GetDocuments {
 
 pub(super) async fn get_documents(app: &App, caller: &Caller, input: GetDocuments) -> Result<Output, Problem> {
     let namespace = input.entity.whole_namespace(caller, WHOLE)?;
-    let after: Option<Place> = cursor::decode(input.cursor.as_deref())?;
+    let after: Option<Place> = bounds::decode_cursor(input.cursor.as_deref())?;
     let page = |limit| page(app, &namespace, after.as_ref(), limit);
     let (documents, mut next) = page(input.limit.map_or(20, |limit| limit.0)).await?;
     let mut items: Vec<Item> = documents.into_iter().map(Item::document).collect();
@@ -86,13 +93,14 @@ pub(super) async fn get_documents(app: &App, caller: &Caller, input: GetDocument
         let shorter = page(fitting).await?;
         (items, next) = (shorter.0.into_iter().map(Item::document).collect(), shorter.1);
     }
-    Ok(Output::page(Kind::Document, &items).with("next", next.map(|place| cursor::encode(&place))))
+    Ok(Output::page(Kind::Document, &items).with("next", next.map(|place| bounds::encode_cursor(&place))))
 }
 
-/// The place of a document in the list: the number of documents up to it, the time at which it was put, and its key.
+/// A cursor: the number of documents up to the last one of a page, the time at which that one was put, and its key.
 pub(super) type Place = (usize, Timestamp, String);
 
-/// Returns a page of the documents of a namespace, the last put first: those after a place.
+/// Returns the page of the documents of a namespace after a place, the last put first, and the place at which it ends if
+/// there are more.
 pub(super) async fn page(
     app: &App,
     namespace: &Namespace,
@@ -106,7 +114,7 @@ pub(super) async fn page(
         let is_last = |document: &Document| document.key == *key && document.updated_at == *put;
         offset = seen.saturating_sub(1);
         if !read(offset, 1).await?.first().is_some_and(is_last) {
-            // Documents were put or deleted since: the page goes on where that place is now.
+            // Documents were put or deleted since, so the place of the cursor is searched.
             offset = 0;
             loop {
                 let some = read(offset, READ).await?;
@@ -149,13 +157,8 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
     if input.query.trim().is_empty() {
         return Err(Problem::bad_request("`query` is empty: ask a question, or list documents with get_documents"));
     }
-    let mut search = DocumentSearch::default().query(input.query).limit(input.limit.map_or(10, |limit| limit.0));
-    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
-    let _place = cost.is_heavy().then(|| app.slow_place()).transpose()?;
-    if let Some(BoundedFilter { filter, .. }) = input.filter {
-        search = search.filter(filter);
-    }
-    let found = app.engine.documents(&namespace).search(search).await?;
+    let search = DocumentSearch::default().query(input.query).limit(input.limit.map_or(10, |limit| limit.0));
+    let found = app.search_documents(&namespace, search, input.filter).await?;
     let items: Vec<Item> = found.into_iter().map(Item::document).collect();
     Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
 }

@@ -1,8 +1,9 @@
-//! The tools, resources and prompts that MCP's conformance suite asks a server for. `tests/serve/mcp.sh` runs the suite on them,
-//! through the listener, the guard and the limits that the memory has.
+//! The tools, resources and prompts that MCP's conformance suite asks a server for. `tests/serve/mcp.sh` runs the suite on
+//! them, through the listener, the guard and the limits that the memory has.
 //!
-//! Only debug builds have this module. It reads no memory. It keeps sessions of the protocol, which `handler` does without:
-//! only in a session can a server ask its client something, and go on with an answer after its stream broke.
+//! Only debug builds have this module. It reads no memory. It keeps sessions of the protocol, which the handler of the
+//! memory does without: only in a session can a server ask its client something, and go on with an answer after its stream
+//! broke.
 
 #![expect(deprecated, reason = "the suite tests logging and sampling, which a later version of the protocol drops")]
 
@@ -22,12 +23,14 @@ use rmcp::{
         UnsubscribeRequestParams,
     },
     service::{RequestContext, ServiceError},
-    transport::streamable_http_server::{StreamableHttpServerConfig, session::local::LocalSessionManager},
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
 };
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{super::app::App, transport};
+use crate::app::App;
 
 /// A grey pixel, and two samples of silence.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mNoAAAAggCB2kUIOwAAAABJRU5ErkJggg==";
@@ -39,7 +42,9 @@ const RECONNECT: Duration = Duration::from_secs(2);
 
 pub(super) fn http(config: StreamableHttpServerConfig) -> Router<Arc<App>> {
     let sessions = Arc::new(LocalSessionManager::default());
-    transport::route(Fixture { sessions: Arc::clone(&sessions) }, sessions, config.with_legacy_session_mode(true))
+    let fixture = Fixture { sessions: Arc::clone(&sessions) };
+    let config = config.with_legacy_session_mode(true);
+    Router::new().nest_service("/mcp", StreamableHttpService::new(move || Ok(fixture.clone()), sessions, config))
 }
 
 #[derive(Clone)]

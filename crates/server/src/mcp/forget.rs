@@ -5,11 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    super::{app::App, bounds::BoundedFilter, caller::Caller, entity::Entity, problem::Problem, v1},
-    answer::Output,
-    memories,
-};
+use super::{answer::Output, memories};
+use crate::{access::Caller, app::App, bounds::BoundedFilter, entity::Entity, problem::Problem, v1};
 
 /// The user, agent, app, run or namespace whose memories are deleted.
 #[derive(Deserialize, JsonSchema)]
@@ -19,7 +16,7 @@ pub(super) struct DeleteAllMemories {
     entity: Entity,
 }
 
-/// Refuses a call that names nobody, and would be about the namespace of those who name none.
+/// Refuses a call that names nobody. It would be about the default namespace.
 fn ensure_named(entity: &Entity, verb: &str) -> Result<(), Problem> {
     match entity.namespace.is_some() || entity.ids().iter().any(|(_, id)| id.is_some()) {
         true => Ok(()),
@@ -46,7 +43,7 @@ pub(super) async fn delete_all_memories(
             let messages = app.engine.history(&namespace, session).await?.len() as u64;
             match app.engine.delete_session(&namespace, session).await {
                 Ok(()) => messages,
-                // There is none, or another request deleted it meanwhile.
+                // There is no such session, or another request deleted it meanwhile.
                 Err(Error::SessionNotFound { .. }) => 0,
                 Err(error) => return Err(error.into()),
             }
@@ -90,7 +87,7 @@ pub(super) struct ForgetMemories {
 }
 
 impl By {
-    /// Its name, and the argument that it needs.
+    /// Returns the name, and the name of the argument that it needs.
     fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
             By::Messages => ("messages", Some("ids")),
@@ -104,7 +101,7 @@ impl By {
 }
 
 impl ForgetMemories {
-    fn into_what(self) -> Result<v1::What, Problem> {
+    fn into_what(self) -> Result<v1::ForgetRequest, Problem> {
         let (by, needed) = self.by.names();
         let given = [
             ("ids", self.ids.is_some()),
@@ -121,12 +118,12 @@ impl ForgetMemories {
         }
         let missing = || Problem::bad_request(format!("`by` is {by}: give `{}`", needed.unwrap_or_default()));
         Ok(match self.by {
-            By::Messages => v1::What::Messages { ids: self.ids.ok_or_else(missing)? },
-            By::Documents => v1::What::Documents { keys: self.keys.ok_or_else(missing)? },
-            By::Session => v1::What::Session { session: self.session.ok_or_else(missing)? },
-            By::Matching => v1::What::Matching { filter: self.filter.ok_or_else(missing)? },
-            By::Namespace => v1::What::Namespace {},
-            By::Prefix => v1::What::Prefix {},
+            By::Messages => v1::ForgetRequest::Messages { ids: self.ids.ok_or_else(missing)? },
+            By::Documents => v1::ForgetRequest::Documents { keys: self.keys.ok_or_else(missing)? },
+            By::Session => v1::ForgetRequest::Session { session: self.session.ok_or_else(missing)? },
+            By::Matching => v1::ForgetRequest::Matching { filter: self.filter.ok_or_else(missing)? },
+            By::Namespace => v1::ForgetRequest::Namespace {},
+            By::Prefix => v1::ForgetRequest::Prefix {},
         })
     }
 }
@@ -136,8 +133,9 @@ pub(super) async fn forget(app: &App, caller: &Caller, input: ForgetMemories) ->
     let entity = input.entity.clone();
     let namespace = entity.namespace(caller)?;
     let what = match input.into_what()? {
-        v1::What::Messages { ids } => {
-            // One that only a checkpoint has cannot be looked at, so it is forgotten for the whole namespace alone.
+        v1::ForgetRequest::Messages { ids } => {
+            // A message that only a checkpoint has cannot be read, so it is forgotten only in a call about the whole
+            // namespace.
             if !entity.is_whole()? {
                 for id in &ids {
                     memories::find(app, caller, &entity, id).await?;
@@ -145,7 +143,7 @@ pub(super) async fn forget(app: &App, caller: &Caller, input: ForgetMemories) ->
             }
             Forget::messages(&namespace, ids)
         }
-        v1::What::Session { session } => {
+        v1::ForgetRequest::Session { session } => {
             if entity.session().is_some_and(|run| run != session) || entity.filter()?.is_some() {
                 return Err(Problem::bad_request(
                     "a session is forgotten whole: leave out ids beside the one that has the session",
@@ -153,15 +151,17 @@ pub(super) async fn forget(app: &App, caller: &Caller, input: ForgetMemories) ->
             }
             Forget::session(&namespace, session)
         }
-        v1::What::Matching { filter } => {
+        v1::ForgetRequest::Matching { filter } => {
             let run = entity.session().map(|run| MetadataFilter::eq("$session", run)).transpose()?;
             let all = [Some(filter.filter), run, entity.filter()?];
             Forget::matching(&namespace, MetadataFilter::all(all.into_iter().flatten()))
         }
-        what @ v1::What::Documents { .. } => what.of(&entity.whole_namespace(caller, "this would forget what is")?),
-        what @ (v1::What::Namespace {} | v1::What::Prefix {}) => {
+        what @ v1::ForgetRequest::Documents { .. } => {
+            what.into_forget(&entity.whole_namespace(caller, "this would forget what is")?)
+        }
+        what @ (v1::ForgetRequest::Namespace {} | v1::ForgetRequest::Prefix {}) => {
             ensure_named(&entity, "forget")?;
-            what.of(&entity.whole_namespace(caller, "this would forget what is")?)
+            what.into_forget(&entity.whole_namespace(caller, "this would forget what is")?)
         }
     };
     let receipt = app.engine.forget(what).await?;

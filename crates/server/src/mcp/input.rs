@@ -1,7 +1,7 @@
-//! The arguments of tools: how they are read, and the schemas that say so.
+//! The arguments of tools: reading them, and their schemas.
 //!
-//! Schemas are plain: a client may flatten them, or read no more than types, enumerations and ranges. A number is a type that has its
-//! range, so that what a schema says is what is accepted.
+//! Schemas are plain, because a client may flatten them, or read only types, enumerations and ranges. Each number with a
+//! range has a type of its own, so that the schema and the reading cannot differ.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use super::super::problem::Problem;
+use crate::problem::Problem;
 
 macro_rules! numbers {
     ($($(#[$doc:meta])* $type:ident($name:literal, $json:literal, $number:ty, $read:expr): $least:expr, $most:expr;)+) => {$(
@@ -82,12 +82,12 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Prob
 pub(super) fn schema<T: JsonSchema>(example: Value) -> JsonObject {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
-    // It is the dialect of MCP.
+    // The dialect need not be named: it is the one that MCP assumes.
     settings.meta_schema = None;
     let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
     simplify(&mut schema);
     let mut schema = schema.as_object().cloned().unwrap_or_default();
-    // The name of a type of ours.
+    // The title is the name of a type of ours.
     schema.remove("title");
     schema.remove("unevaluatedProperties");
     schema.insert("additionalProperties".to_owned(), false.into());
@@ -95,7 +95,7 @@ pub(super) fn schema<T: JsonSchema>(example: Value) -> JsonObject {
     schema
 }
 
-/// Says of an argument that may be left out what it is, and not that it may be null, too; and leaves out what is no JSON Schema.
+/// Removes from a schema the null that an optional argument may also be, and formats that are not JSON Schema's.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

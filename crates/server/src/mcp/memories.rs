@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{
-        app::App,
-        bounds::BoundedFilter,
-        caller::Caller,
-        entity::{self, Entity},
-        problem::Problem,
-        v1,
-    },
     answer::{Item, Kind, MAX_BYTES, Output, page_length},
     documents,
     input::{Answerable, DocumentLimit, Limit, Offset},
+};
+use crate::{
+    access::Caller,
+    app::App,
+    bounds::BoundedFilter,
+    entity::{self, Entity},
+    problem::Problem,
+    v1,
 };
 
 /// Messages that one call adds.
@@ -89,7 +89,7 @@ pub(super) async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> 
     };
     for message in &mut messages {
         message.metadata.extend(input.metadata.clone());
-        input.entity.mark(message);
+        input.entity.note_ids(message);
     }
     let ids: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
     app.engine.put(&namespace, messages).await?;
@@ -130,9 +130,8 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     let documents = documents::found(app, &namespace, &input.query, documents).await?;
     let limit = input.limit.map_or(10, |limit| limit.0);
     let mut query = Query::new(input.query).k(limit).within(app.limits.request_timeout);
-    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
-    let filters = [input.filter.map(|filter| filter.filter), input.entity.filter()?];
-    for filter in filters.into_iter().flatten() {
+    let (filter, cost) = BoundedFilter::divide(input.filter);
+    for filter in filter.into_iter().chain(input.entity.filter()?) {
         query = query.filter(filter);
     }
     if let Some(session) = input.entity.session() {
@@ -141,8 +140,7 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     if let Some(Answerable(least)) = input.answerable {
         query = query.answerable(least as f32);
     }
-    let hits = app.recall_filtered(&namespace, query, cost).await?;
-    app.metrics.recalled(&namespace);
+    let hits = app.recall(&namespace, query, cost).await?;
     let answerability = hits.answerability();
     let memories: Vec<Item> = hits.into_iter().map(|hit| Item::listed(hit.message, Some(hit.score))).collect();
     if documents.is_empty() {
@@ -282,7 +280,7 @@ pub(super) async fn list_entities(app: &App, caller: &Caller, input: ListEntitie
     let mut page = app.engine.namespaces(caller.prefix(), after.as_ref(), ENTITIES).await?;
     let mut sum = 0;
     let fitting = page.namespaces.iter().take_while(|info| {
-        // Its name is there twice, and escaped.
+        // An entry has the name of the namespace twice, escaped.
         sum += 2 * json!(info.namespace).to_string().len() + 80;
         sum <= MAX_BYTES
     });

@@ -13,22 +13,22 @@ use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceCon
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{
-        app::App,
-        caller::{Caller, Right},
-        cursor,
-        problem::Problem,
-    },
     answer::{Item, Kind, MAX_BYTES, Output, framed_block, page_length},
     documents,
+};
+use crate::{
+    access::{Caller, Right},
+    app::App,
+    bounds,
+    problem::Problem,
 };
 
 const SCHEME: &str = "mnemon://";
 /// Resources on a page; there are fewer on it if their names are long.
 const RESOURCES: usize = 100;
-/// Documents that are read at once, with their values.
+/// Documents that are read at a time, with their values.
 const DOCUMENTS: usize = 20;
-/// Messages of a session that reading it returns at most.
+/// The most messages of a session that are returned when it is read.
 const MESSAGES: usize = 500;
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -46,11 +46,11 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     .into()
 }
 
-/// The end of a page of the list: its last resource, and the position before that one's namespace.
+/// A cursor: the last resource of a page, and the position before its namespace in the list of namespaces.
 #[derive(Serialize, Deserialize)]
 struct Place {
     before: Option<NamespaceCursor>,
-    /// The namespace, and the last of its resources, unless the page ended before it.
+    /// The last namespace of the page. `last` is its last resource there, if it has any.
     namespace: String,
     last: Option<Last>,
 }
@@ -65,7 +65,7 @@ enum Last {
 
 pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> Result<ListResourcesResult, Problem> {
     caller.require(Right::Read)?;
-    let (mut before, mut within) = match cursor::decode::<Place>(cursor.as_deref())? {
+    let (mut before, mut within) = match bounds::decode_cursor::<Place>(cursor.as_deref())? {
         Some(Place { before, namespace, last }) => (before, last.map(|last| (namespace, last))),
         None => (None, None),
     };
@@ -73,13 +73,13 @@ pub(super) async fn list(app: &App, caller: &Caller, cursor: Option<String>) -> 
     loop {
         let namespaces = app.engine.namespaces(caller.prefix(), before.as_ref(), 1).await?;
         let Some(info) = namespaces.namespaces.into_iter().next() else { break };
-        // A namespace that was deleted since has none left.
+        // If the namespace of the cursor was deleted since, the next one is listed from its beginning.
         let after = within.take().filter(|(namespace, _)| *namespace == info.namespace.as_str()).map(|(_, last)| last);
         page.fill(app, &info.namespace, after).await?;
         if page.has_more {
             let place = Place { before, namespace: info.namespace.to_string(), last: page.last };
             let mut result = ListResourcesResult::with_all_items(page.resources);
-            result.next_cursor = Some(cursor::encode(&place));
+            result.next_cursor = Some(bounds::encode_cursor(&place));
             return Ok(result);
         }
         match namespaces.next {
@@ -97,12 +97,12 @@ struct Page {
     bytes: usize,
     /// The last resource of the namespace that is being listed.
     last: Option<Last>,
-    /// True if it is full, and there is another resource.
+    /// True if the page is full, and there is another resource.
     has_more: bool,
 }
 
 impl Page {
-    /// Adds the resources of a namespace that come after one of it, until the page is full.
+    /// Adds the resources of a namespace after the resource `after`, until the page is full.
     async fn fill(&mut self, app: &App, namespace: &Namespace, after: Option<Last>) -> Result<(), Problem> {
         self.last.clone_from(&after);
         let address = |session: Option<String>, item| Address { namespace: namespace.to_string(), session, item };
@@ -208,11 +208,11 @@ pub(super) async fn read(app: &App, caller: &Caller, uri: &str) -> Result<ReadRe
 struct Address {
     namespace: String,
     session: Option<String>,
-    /// What it is instead of the session or namespace itself: a block or a document, and its name.
+    /// The block or the document that is addressed in the session or namespace: which of the two, and its name.
     item: Option<(&'static str, String)>,
 }
 
-/// The parameters that name an item.
+/// The parameters that name a block or a document.
 const ITEMS: [&str; 2] = ["block", "document"];
 
 impl Address {

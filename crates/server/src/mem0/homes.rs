@@ -1,27 +1,42 @@
-//! The namespaces that a filter is about.
+//! Users, agents, apps and runs: the namespaces of those that a filter is about, the list of all, and the deletion of one.
 //!
 //! A memory is at home in one namespace: that of its user, or else of its agent, app or run. A filter is brought into the
-//! form of alternatives, each a conjunction. The home of an alternative is of the first of these kinds that it names an id
-//! of, or all ids with `*`. Its other conditions are evaluated on the memories there.
+//! form of alternatives, each a conjunction. The home of an alternative is that of the first of these kinds that it names
+//! an id of, or all ids with `*`. Its other conditions are evaluated on the memories there.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use mnemon::Namespace;
-use serde_json::Value;
-
-use super::{
-    super::{app::App, caller::Caller, entity, problem::Problem},
-    add, entities,
-    filter::{Field, Filter, Test},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
-/// Alternatives of a filter: they multiply where several are joined by AND.
+use axum::{
+    Extension, Json,
+    extract::{Path, Query, State},
+};
+use mnemon::Namespace;
+use serde_json::{Value, json};
+
+use super::{
+    fields::PageQuery,
+    filter::{Field, Filter, Test},
+};
+use crate::{
+    access::{Caller, CallerExtension, Right},
+    app::App,
+    entity,
+    problem::Problem,
+};
+
+/// Alternatives of a filter. They multiply where AND joins filters with several each.
 const MAX_ALTERNATIVES: usize = 100;
 /// Namespaces that one request reads.
 const MAX_NAMESPACES: usize = 1000;
-
 /// Conditions of the filters of all namespaces together.
 const MAX_CONDITIONS: usize = 10_000;
+/// Namespaces that are read at a time.
+const BATCH: usize = 1000;
+/// Entities on a page, by default too: the client reads one page, and takes it for all.
+const MAX_PAGE_SIZE: usize = 10_000;
 
 /// Namespaces, and the filter on the memories in each of them.
 #[derive(Debug, PartialEq)]
@@ -30,15 +45,16 @@ pub(super) struct Homes {
     pub(super) filter: Filter,
 }
 
-/// A filter that is a part of an alternative, or its negation.
+/// A part of an alternative: a filter, or its negation.
 #[derive(Clone, Copy, Debug)]
 struct Part<'a> {
     filter: &'a Filter,
     is_negated: bool,
 }
 
-pub(super) async fn of(app: &App, caller: &Caller, filter: &Filter) -> Result<Vec<Homes>, Problem> {
-    // What alternatives say beside their homes, each once: alternatives that differ in their homes alone share it.
+/// Returns the namespaces that a filter is about. Those with the same rest of the filter are together.
+pub(super) async fn find(app: &App, caller: &Caller, filter: &Filter) -> Result<Vec<Homes>, Problem> {
+    // The other conditions of alternatives. Alternatives that differ only in their homes share them.
     let mut rests: Vec<Vec<Part>> = Vec::new();
     let mut found: BTreeMap<Namespace, BTreeSet<usize>> = BTreeMap::new();
     for alternative in alternatives(filter, false)? {
@@ -46,14 +62,14 @@ pub(super) async fn of(app: &App, caller: &Caller, filter: &Filter) -> Result<Ve
         let Some((kind, _)) = named else {
             return Err(Problem::bad_request(format!(
                 "each alternative of the filters must name {}, or all with \"*\"",
-                add::names()
+                entity::id_names()
             )));
         };
         let (own, rest): (Vec<Part>, Vec<Part>) = alternative.into_iter().partition(|part| is_on(part.filter, kind));
         let mut ids = match own.iter().find_map(Part::listed) {
             Some(ids) => ids,
             None => {
-                let found = entities::of_kind(app, caller, kind, MAX_NAMESPACES).await?;
+                let found = of_kind(app, caller, kind, MAX_NAMESPACES).await?;
                 found.into_iter().map(|found| found.id).collect()
             }
         };
@@ -66,7 +82,7 @@ pub(super) async fn of(app: &App, caller: &Caller, filter: &Filter) -> Result<Ve
             rests.len() - 1
         });
         for id in ids {
-            found.entry(entity::of(caller, kind, &id)?).or_default().insert(at);
+            found.entry(entity::namespace(caller, kind, &id)?).or_default().insert(at);
         }
         if found.len() > MAX_NAMESPACES {
             return Err(too_many());
@@ -151,7 +167,7 @@ fn is_on(filter: &Filter, kind: &str) -> bool {
 }
 
 impl Part<'_> {
-    /// Returns true if a condition says which ids of this kind it is about.
+    /// Returns true for a condition that says which ids of this kind it is about, be it all.
     fn names(&self, kind: &str) -> bool {
         let is_present = matches!(self.filter, Filter::Holds(_, Test::Present)) && !self.is_negated;
         is_on(self.filter, kind) && (is_present || self.listed().is_some_and(|ids| !ids.is_empty()))
@@ -172,6 +188,69 @@ impl Part<'_> {
             false => self.filter.clone(),
         }
     }
+}
+
+struct Found {
+    id: String,
+    memories: u64,
+}
+
+/// Returns the entities of a kind that have memories. Stops reading once there are more than `most`.
+async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<Vec<Found>, Problem> {
+    let folder = entity::folder(caller, kind)?;
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = app.engine.namespaces(Some(&folder), after.as_ref(), BATCH).await?;
+        for info in page.namespaces.iter().filter(|info| info.messages > 0) {
+            if let Some((_, id)) = entity::from_namespace(caller, &info.namespace) {
+                found.push(Found { id, memories: info.messages });
+            }
+        }
+        after = page.next;
+        if after.is_none() || found.len() > most {
+            return Ok(found);
+        }
+    }
+}
+
+pub(super) async fn exists(app: &App, namespace: &Namespace) -> Result<bool, Problem> {
+    let page = app.engine.namespaces(Some(namespace), None, 1).await?;
+    Ok(page.namespaces.first().is_some_and(|info| info.namespace == *namespace))
+}
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Read)?;
+    let page = query.page(MAX_PAGE_SIZE, MAX_PAGE_SIZE)?;
+    let mut all = Vec::new();
+    for (kind, _) in entity::KINDS {
+        all.extend(of_kind(&app, &caller, kind, usize::MAX).await?.into_iter().map(|found| (kind, found)));
+    }
+    let count = all.len();
+    let results = page.of(all).map(|(kind, Found { id, memories })| {
+        json!({
+            "id": id, "name": id, "type": kind, "total_memories": memories,
+            "created_at": null, "updated_at": null, "owner": null, "organization": "mnemon", "metadata": null,
+        })
+    });
+    Ok(Json(page.answer("/v1/entities/", count, results.collect())))
+}
+
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Path((kind, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Forget)?;
+    let namespace = entity::namespace(&caller, &kind, &id)?;
+    if !exists(&app, &namespace).await? {
+        return Err(Problem::not_found(format!("there is no {kind} with this id")));
+    }
+    app.engine.delete_namespace(&namespace).await?;
+    Ok(Json(json!({ "message": "Entity deleted successfully!" })))
 }
 
 #[cfg(test)]

@@ -1,24 +1,29 @@
-//! A memory: a message, with whose it is.
+//! A memory: a message, and whose it is.
+//!
+//! mem0's client names a memory by an id alone. Here the id contains the namespace and the id of the message in it, so that
+//! no index of ids is needed. It is no secret and no permission: a caller who gives one must be allowed to see the
+//! namespace.
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use mnemon::{DEFAULT_SESSION, Message, Namespace, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{
-    super::{
-        caller::Caller,
-        entity::{self, mark},
-    },
-    id,
+use crate::{
+    access::Caller,
+    entity::{self, id_name},
+    problem::Problem,
 };
 
 /// The key in the metadata of a message for the time of its last update, in microseconds since 1970.
 pub(super) const UPDATED_AT: &str = "mem0_updated_at";
 pub(super) const CATEGORIES: &str = "categories";
+/// The separator of namespace and message in an id. No namespace has this character.
+const SEPARATOR: char = '\n';
 
 pub(super) struct Memory {
     pub(super) namespace: Namespace,
-    /// Who the namespace stands for.
+    /// The kind and the id of the entity that the namespace stands for.
     home: Option<(&'static str, String)>,
     pub(super) message: Message,
 }
@@ -30,13 +35,13 @@ impl Memory {
     }
 
     pub(super) fn id(&self) -> String {
-        id::write(&self.namespace, &self.message.id)
+        write_id(&self.namespace, &self.message.id)
     }
 
-    /// The id of the user, agent, app or run whose memory this is.
+    /// Returns the id of the user, agent, app or run whose memory this is.
     pub(super) fn entity(&self, kind: &str) -> Option<&str> {
         let home = self.home.as_ref().filter(|(home, _)| *home == kind).map(|(_, id)| id.as_str());
-        let marked = || self.message.metadata.get(&mark(kind)).and_then(Value::as_str);
+        let marked = || self.message.metadata.get(&id_name(kind)).and_then(Value::as_str);
         let session =
             || Some(self.message.session.as_str()).filter(|session| kind == "run" && *session != DEFAULT_SESSION);
         home.or_else(marked).or_else(session)
@@ -54,7 +59,7 @@ impl Memory {
         self.message.metadata.contains_key(UPDATED_AT)
     }
 
-    /// The categories that the memory was given in its metadata.
+    /// Returns the categories that the metadata of the memory names.
     pub(super) fn categories(&self) -> Vec<&Value> {
         match self.message.metadata.get(CATEGORIES) {
             Some(Value::Array(categories)) => categories.iter().collect(),
@@ -63,7 +68,7 @@ impl Memory {
         }
     }
 
-    /// The metadata without the marks of this server.
+    /// Returns the metadata without the marks of this server.
     pub(super) fn metadata(&self) -> Map<String, Value> {
         let mut metadata = self.message.metadata.clone();
         metadata.retain(|key, _| !is_reserved(key));
@@ -77,7 +82,7 @@ impl Memory {
         marks.extend(given.into_iter().filter(|(key, _)| !is_reserved(key)));
     }
 
-    /// The memory as mem0 shows it.
+    /// Returns the memory as mem0 shows it.
     pub(super) fn to_json(&self) -> Value {
         let text = self.message.text();
         let hash: String = Sha256::digest(&text)[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -93,7 +98,7 @@ impl Memory {
             "updated_at": self.updated_at().and_then(Timestamp::from_micros),
         });
         for (kind, _) in entity::KINDS {
-            memory[mark(kind)] = self.entity(kind).into();
+            memory[id_name(kind)] = self.entity(kind).into();
         }
         memory
     }
@@ -101,4 +106,39 @@ impl Memory {
 
 fn is_reserved(key: &str) -> bool {
     key == UPDATED_AT || entity::KINDS.iter().any(|(kind, _)| key.strip_suffix("_id") == Some(*kind))
+}
+
+fn write_id(namespace: &Namespace, message: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{namespace}{SEPARATOR}{message}"))
+}
+
+/// Returns the namespace and the id of the message, or `None` for an id that this server did not write.
+pub(super) fn read_id(id: &str) -> Option<(Namespace, String)> {
+    let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(id).ok()?).ok()?;
+    let (namespace, message) = text.split_once(SEPARATOR)?;
+    Some((namespace.parse().ok()?, message.to_owned()))
+}
+
+/// Same as [`read_id`]. A memory that the caller may not see does not exist.
+pub(super) fn seen(caller: &Caller, id: &str) -> Result<(Namespace, String), Problem> {
+    read_id(id).filter(|(namespace, _)| caller.sees(namespace)).ok_or_else(unknown)
+}
+
+pub(super) fn unknown() -> Problem {
+    Problem::not_found("there is no memory with this id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_lead_back() {
+        let namespace: Namespace = "users/Zoë %2F 1".parse().unwrap();
+        let id = write_id(&namespace, "a\nb");
+        assert_eq!(read_id(&id), Some((namespace, "a\nb".to_owned())));
+        for foreign in ["", "x", "0198f2d1-6f3a-7c3e-9d62-3b8f6c1f0a77", "YQ", "Cg"] {
+            assert_eq!(read_id(foreign), None, "{foreign}");
+        }
+    }
 }

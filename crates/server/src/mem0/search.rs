@@ -1,34 +1,51 @@
-//! Searching memories.
+//! The memories that a filter matches: searching, listing and deleting them.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use axum::{Extension, Json, extract::State};
-use mnemon::{MetadataFilter, Query, Scope};
+use axum::{
+    Extension, Json,
+    extract::{Query as Parameters, State},
+};
+use mnemon::{Error, MetadataFilter, Namespace, Query, Scope};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{
-        app::App,
-        bounds::Cost,
-        caller::{Caller, Right},
-        problem::Problem,
-        route::Asker,
-    },
     conditions::Conditions,
-    fields,
+    fields::{self, MessageBytes, PageQuery},
+    filter::{Field, Filter, Test},
     homes::{self, Homes},
-    list,
     memory::Memory,
-    time,
+};
+use crate::{
+    access::{Caller, CallerExtension, Right},
+    app::App,
+    bounds::Cost,
+    entity::{self, id_name},
+    problem::Problem,
 };
 
 const TOP_K: usize = 10;
 const MAX_TOP_K: usize = 1000;
-
-/// Options of mem0's client that make no difference here: every search is by meaning and by words, and no memory expires.
-const IGNORED: [&str; 8] =
+/// Options of a search that make no difference here: every search is by meaning and by words, and no memory expires.
+const SEARCH_IGNORED: [&str; 8] =
     ["rerank", "keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
+const PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 200;
+/// Memories that are deleted in one commit.
+const BATCH: usize = 1000;
+/// The time for which filters are evaluated before other requests have their turn.
+const TURN: Duration = Duration::from_millis(5);
+/// The parameters of a deletion.
+pub(super) const DELETED_BY: [&str; 5] = ["user_id", "agent_id", "app_id", "run_id", "filters"];
+/// Options of a list that make no difference here.
+const LIST_IGNORED: [&str; 8] =
+    ["show_expired", "latest_only", "version", "output_format", "enable_graph", "fields", "org_id", "project_id"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,11 +68,11 @@ struct Found {
 
 pub(super) async fn search(
     State(app): State<Arc<App>>,
-    Extension(caller): Asker,
+    Extension(caller): CallerExtension,
     Json(given): Json<Map<String, Value>>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
-    let search: Search = fields::read(given, &IGNORED)?;
+    let search: Search = fields::read_body(given, &SEARCH_IGNORED)?;
     let filter = search.conditions.filter()?;
     let top_k = search.top_k.unwrap_or(TOP_K);
     if !(1..=MAX_TOP_K).contains(&top_k) {
@@ -63,15 +80,15 @@ pub(super) async fn search(
     }
     let mut query = Query::new(&search.query).k(top_k).within(app.limits.request_timeout);
     if let Some(date) = &search.reference_date {
-        query = query.now(time::read(date)?);
+        query = query.now(fields::read_time(date)?);
     }
     let latest_only = search.latest_only.unwrap_or(false);
-    let all = homes::of(&app, &caller, &filter).await?;
+    let all = homes::find(&app, &caller, &filter).await?;
     let is_merged = all.len() > 1;
     let mut found = Vec::new();
     for homes in &all {
         found.extend(recall(&app, &caller, homes, query.clone(), latest_only).await?);
-        // A recall may run on this thread without ever waiting, and the time of the request ends between two of them.
+        // A recall may run on this thread without waiting, so the limit of the request's time can end it only here.
         tokio::task::yield_now().await;
     }
     // A single recall keeps its order, which has near-duplicates last.
@@ -95,22 +112,18 @@ async fn recall(
     let cost = Cost::of_conditions(homes.filter.conditions()).map_err(Problem::bad_request)?;
     let query = match homes.filter.for_index() {
         Some(filter) => query.filter(MetadataFilter::try_from(&filter)?),
-        // Conditions on parts of texts are none of the index's: the messages are read, and those that match are searched.
+        // The index has no conditions on parts of texts. The messages are read, and those that match are searched.
         None => {
             _place = Some(app.slow_place()?);
             let mut ids = Vec::new();
             for namespace in &homes.namespaces {
-                list::each(app, caller, namespace, &homes.filter, |memory| ids.push(memory.message.id)).await?;
+                each(app, caller, namespace, &homes.filter, |memory| ids.push(memory.message.id)).await?;
             }
             query.ids(ids)
         }
     };
     let hits = match homes.namespaces.as_slice() {
-        [namespace] => {
-            let hits = app.recall_filtered(namespace, query, cost).await?;
-            app.metrics.recalled(namespace);
-            hits
-        }
+        [namespace] => app.recall(namespace, query, cost).await?,
         namespaces => {
             let scope = namespaces.iter().fold(Scope::new(), |scope, namespace| scope.namespace(namespace));
             app.recall_in(scope, query, cost).await?
@@ -123,14 +136,15 @@ async fn recall(
         let is_left_out = latest_only && superseded.contains(&hit.message.id);
         let memory = Memory::new(caller, hit.namespace.as_ref().or(only)?, hit.message);
         let found = Found { score: score(hit.score, answerability), memory };
-        // The index knows a message's id, but not its namespace, and a category only in a list.
+        // The index compares the ids of messages without their namespaces, and categories only in lists.
         (!is_left_out && homes.filter.matches(&found.memory)).then_some(found)
     });
     Ok(found.collect())
 }
 
-/// A score between 0 and 1, which mem0's clients compare with a threshold. A hybrid score is in the unit of log odds, and
-/// compares memories of one search alone; the answerability is low if there is nothing about the query at all.
+/// Returns a score between 0 and 1, which mem0's clients compare with a threshold: the probability of the hybrid score,
+/// which is in log odds and compares the memories of one search, times the answerability, which is low if no memory is
+/// about the query.
 fn score(hybrid: f32, answerability: f32) -> f64 {
     f64::from(answerability) / (1.0 + (-f64::from(hybrid)).exp())
 }
@@ -142,4 +156,160 @@ fn shown(found: &Found, fields: Option<&[String]>) -> Value {
         memory.retain(|name, _| name == "id" || fields.contains(name));
     }
     memory
+}
+
+/// Lists memories, the newest first. Each page reads all messages of the namespaces, because its answer has their number,
+/// but keeps only their ids and times.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Parameters(query): Parameters<PageQuery>,
+    Json(given): Json<Map<String, Value>>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Read)?;
+    let page = query.page(PAGE_SIZE, MAX_PAGE_SIZE)?;
+    let filter = fields::read_body::<Conditions>(given, &LIST_IGNORED)?.filter()?;
+    let all = homes::find(&app, &caller, &filter).await?;
+    let mut found = Vec::new();
+    for (homes, namespace) in namespaces(&all) {
+        each(&app, &caller, namespace, &homes.filter, |memory| {
+            found.push((memory.created_at(), namespace, memory.message.id));
+        })
+        .await?;
+    }
+    // Of memories with equal times, the later one in its session comes first.
+    found.reverse();
+    found.sort_by_key(|(created_at, ..)| Reverse(*created_at));
+    let count = found.len();
+    let (mut results, mut bytes) = (Vec::new(), MessageBytes::default());
+    for (_, namespace, id) in page.of(found) {
+        // A memory that was deleted meanwhile is left out.
+        if let Some(message) = app.engine.get(namespace, &id).await? {
+            bytes.add(&message)?;
+            results.push(Memory::new(&caller, namespace, message).to_json());
+        }
+    }
+    Ok(Json(page.answer("/v3/memories/", count, results)))
+}
+
+fn namespaces(all: &[Homes]) -> impl Iterator<Item = (&Homes, &Namespace)> {
+    all.iter().flat_map(|homes| homes.namespaces.iter().map(move |namespace| (homes, namespace)))
+}
+
+/// Calls `take` with each memory of a namespace that matches, session by session. Yields now and then, so that other
+/// requests are answered meanwhile, and a request whose time is over ends.
+async fn each(
+    app: &App,
+    caller: &Caller,
+    namespace: &Namespace,
+    filter: &Filter,
+    mut take: impl FnMut(Memory),
+) -> Result<(), Problem> {
+    for info in app.engine.sessions(namespace).await? {
+        let messages = app.engine.history(namespace, &info.session).await?;
+        let mut begun = Instant::now();
+        for message in messages {
+            let memory = Memory::new(caller, namespace, message);
+            if filter.matches(&memory) {
+                take(memory);
+            }
+            if begun.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                begun = Instant::now();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Deletes all memories of a user, agent, app or run, or of all of a kind with `*`. A parameter that is not known is
+/// refused, because without it more would be deleted.
+pub(super) async fn delete_all(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Parameters(parameters): Parameters<Vec<(String, String)>>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Forget)?;
+    let filter = to_delete(&parameters)?;
+    let mut is_changed = false;
+    for homes in homes::find(&app, &caller, &filter).await? {
+        let runs = only_runs(&homes.filter);
+        for namespace in &homes.namespaces {
+            is_changed |= match &runs {
+                _ if homes.filter == Filter::All(Vec::new()) => {
+                    let exists = homes::exists(&app, namespace).await?;
+                    app.engine.delete_namespace(namespace).await?;
+                    exists
+                }
+                Some(runs) => delete_sessions(&app, namespace, runs).await?,
+                None => delete_matching(&app, &caller, namespace, &homes.filter).await?,
+            };
+        }
+    }
+    match is_changed {
+        true => Ok(Json(json!({ "message": "Memories deleted successfully!" }))),
+        false => Err(Problem::not_found("there are no such memories, so none were deleted")),
+    }
+}
+
+fn to_delete(parameters: &[(String, String)]) -> Result<Filter, Problem> {
+    let mut all = Vec::new();
+    for (at, (name, value)) in parameters.iter().enumerate() {
+        if parameters[..at].iter().any(|(other, _)| other == name) {
+            return Err(Problem::bad_request(format!("{name:?} is given twice; for several ids, give `filters`")));
+        }
+        match entity::KINDS.iter().find(|(kind, _)| id_name(kind) == *name) {
+            Some(_) => all.push(Filter::read(&json!({ name: value }))?),
+            None if name == "filters" => {
+                let filters = serde_json::from_str(value).ok().or_else(|| fields::read_python(value));
+                let filters = filters.ok_or_else(|| Problem::bad_request("filters: this is no JSON"))?;
+                all.push(Filter::read(&filters)?);
+            }
+            None if ["org_id", "project_id"].contains(&name.as_str()) => {}
+            None => {
+                let detail =
+                    format!("{name:?} is not supported here; say whose memories to delete: {}", entity::id_names());
+                return Err(Problem::bad_request(detail));
+            }
+        }
+    }
+    match all.is_empty() {
+        true => Err(Problem::bad_request(format!("say whose memories to delete: {}", entity::id_names()))),
+        false => Ok(Filter::All(all)),
+    }
+}
+
+/// Returns the runs, if a filter names nothing else. They are sessions, which are deleted with their checkpoints.
+fn only_runs(filter: &Filter) -> Option<Vec<String>> {
+    match filter {
+        Filter::All(inner) if inner.len() == 1 => only_runs(&inner[0]),
+        Filter::Holds(Field::Entity("run"), Test::In(runs)) => {
+            runs.iter().map(|run| run.as_str().map(str::to_owned)).collect()
+        }
+        _ => None,
+    }
+}
+
+/// Returns true if any of the sessions existed.
+async fn delete_sessions(app: &App, namespace: &Namespace, sessions: &[String]) -> Result<bool, Problem> {
+    let mut is_changed = false;
+    for session in sessions {
+        match app.engine.delete_session(namespace, session).await {
+            Ok(()) => is_changed = true,
+            Err(Error::SessionNotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(is_changed)
+}
+
+/// Returns true if any memory matched.
+async fn delete_matching(app: &App, caller: &Caller, namespace: &Namespace, filter: &Filter) -> Result<bool, Problem> {
+    let mut ids = Vec::new();
+    each(app, caller, namespace, filter, |memory| ids.push(memory.message.id)).await?;
+    let mut deleted = 0;
+    for batch in ids.chunks(BATCH) {
+        deleted += app.engine.delete(namespace, batch.to_vec()).await?;
+    }
+    Ok(deleted > 0)
 }

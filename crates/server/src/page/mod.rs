@@ -1,8 +1,8 @@
 //! The page at `/`, which shows the database in a browser.
 //!
 //! This module owns one HTML file, with its script and style inside, and the policy that lets a browser run these two and
-//! nothing else. The page uses the routes of `v1` like any other client; a server with tokens serves it without one, because
-//! it has no data.
+//! nothing else. The page uses the routes of `v1` like any other client; a server with tokens serves it without one,
+//! because it has no data.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,8 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use sha2::{Digest, Sha256};
 
-/// Browsers hash the script with the line ends that their parser makes, whatever those of the checkout are.
+/// The page with the line ends that a browser's parser makes, whatever those of the checkout are: its hashes are of that
+/// text.
 static PAGE: LazyLock<String> = LazyLock::new(|| include_str!("index.html").replace("\r\n", "\n"));
 
 /// Allows the script and the style of the page by their hashes, and requests to this server. The last two directives make
@@ -29,11 +30,11 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) async fn served() -> impl IntoResponse {
+pub(crate) async fn served() -> impl IntoResponse {
     ([(header::CONTENT_SECURITY_POLICY, POLICY.as_str())], Html(PAGE.as_str()))
 }
 
-/// Returns what is between the first opening tag of this name, which has no attributes, and its end.
+/// Returns the content of the first element of this name, whose tag has no attributes.
 fn content<'a>(page: &'a str, tag: &str) -> &'a str {
     let rest = page.split_once(&format!("<{tag}>")).expect("the page has this element").1;
     rest.split_once(&format!("</{tag}>")).expect("the element has an end").0

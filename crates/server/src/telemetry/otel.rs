@@ -1,4 +1,5 @@
-//! Spans as OTLP over HTTP. The variables of OpenTelemetry's specification set the endpoint, headers, sampler and service.
+//! Spans as OTLP over HTTP. The environment variables of OpenTelemetry's specification set the endpoint, headers, sampler
+//! and service.
 
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 use crate::settings::Notice;
 
 const SERVICE: &str = "mnemon";
-/// The time that a collector has for an answer, and for the last spans when the server ends.
+/// The time that a collector has for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that a collector has for the last spans when the server ends.
 const LAST: Duration = Duration::from_secs(1);
 
 pub(super) struct Exporter(SdkTracerProvider);
@@ -52,14 +54,14 @@ impl Exporter {
 }
 
 /// Makes a span part of the trace that a request names in its header `traceparent`.
-pub(in super::super) fn follow(span: &Span, headers: &HeaderMap) {
+pub(crate) fn follow(span: &Span, headers: &HeaderMap) {
     if !span.is_disabled() {
-        // Fails without a collector.
+        // It fails if no collector was set, and then there is no trace to join.
         let _ = span.set_parent(TraceContextPropagator::new().extract(&HeaderExtractor(headers)));
     }
 }
 
-/// Sends spans from the exporter's own thread, which may wait.
+/// Sends spans. The exporter calls it on its own thread, which may wait.
 #[derive(Debug)]
 struct Client(ureq::Agent);
 

@@ -1,4 +1,5 @@
-//! What concerns the whole database.
+//! Routes about the whole database: embedding what is pending, statistics, the audit, backups, and moving it to another
+//! model.
 
 use std::{convert::Infallible, ops::ControlFlow, path::PathBuf, sync::Arc};
 
@@ -16,9 +17,10 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 
 use super::{
-    super::{app::App, caller::Right, problem::Problem, route::Route},
+    route::Route,
     schema::{AnyObject, PrecisionSchema},
 };
+use crate::{access::Right, app::App, problem::Problem};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![

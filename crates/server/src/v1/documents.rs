@@ -13,14 +13,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{app::App, bounds::BoundedFilter, caller::Right, cursor::MAX_LIMIT, problem::Problem, route::Route},
-    place::Place,
+    route::{PathNamespace, Route},
     schema::{AnyObject, FilterSchema, PathSchema},
+};
+use crate::{
+    access::Right,
+    app::App,
+    bounds::{BoundedFilter, MAX_LIMIT},
+    problem::Problem,
 };
 
 pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/namespaces/{namespace}/documents/{key}";
-    // A search is a POST, and a document has none: its key may be that of the route.
+    // A document may have the key `search`. A search is a POST, which no document has, so both have their route.
     const ALL: &str = "/namespaces/{namespace}/documents/search";
     vec![
         Route::new(Method::PUT, ONE, Right::Write, "Stores a JSON value under a key, and indexes its texts.", put)
@@ -67,7 +72,7 @@ struct Put {
 
 async fn put(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path(Named { key }): Path<Named>,
     Json(put): Json<Put>,
 ) -> Result<StatusCode, Problem> {
@@ -76,7 +81,7 @@ async fn put(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(in super::super) fn options(index: Option<Vec<String>>, ttl_minutes: Option<f64>) -> DocumentOptions {
+pub(crate) fn options(index: Option<Vec<String>>, ttl_minutes: Option<f64>) -> DocumentOptions {
     let mut options = DocumentOptions::default();
     if let Some(index) = index {
         options = options.index(index);
@@ -93,7 +98,7 @@ fn no_document() -> Problem {
 
 async fn get(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path(Named { key }): Path<Named>,
 ) -> Result<Json<Document>, Problem> {
     app.engine.documents(&namespace).get(&key).await?.map(Json).ok_or_else(no_document)
@@ -101,7 +106,7 @@ async fn get(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path(Named { key }): Path<Named>,
 ) -> Result<StatusCode, Problem> {
     match app.engine.documents(&namespace).delete(&key).await? {
@@ -138,12 +143,10 @@ struct Found {
 
 async fn search(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Json(input): Json<Search>,
 ) -> Result<Json<Found>, Problem> {
     let mut search = DocumentSearch::default().below(input.below).offset(input.offset);
-    let cost = input.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
-    let _place = cost.is_heavy().then(|| app.slow_place()).transpose()?;
     if let Some(limit) = input.limit {
         if limit > MAX_LIMIT {
             return Err(Problem::bad_request(format!("limit is above {MAX_LIMIT}")));
@@ -153,8 +156,5 @@ async fn search(
     if let Some(query) = input.query {
         search = search.query(query);
     }
-    if let Some(BoundedFilter { filter, .. }) = input.filter {
-        search = search.filter(filter);
-    }
-    Ok(Json(Found { documents: app.engine.documents(&namespace).search(search).await? }))
+    Ok(Json(Found { documents: app.search_documents(&namespace, search, input.filter).await? }))
 }

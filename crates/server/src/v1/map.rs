@@ -7,23 +7,26 @@ use axum::{
     extract::{Query, State},
     http::Method,
 };
-use mnemon::{Error, Message, Namespace};
+use mnemon::{Message, Namespace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    super::{app::App, caller::Right, problem::Problem, route::Route},
-    place::Place,
+use super::route::{PathNamespace, Route};
+use crate::{
+    access::Right,
+    app::{self, App},
+    problem::Problem,
 };
 
-/// Messages on the map, unless the request says otherwise, and at most.
+/// Messages on the map, unless the request says otherwise.
 const SAMPLE: usize = 500;
 const MAX_SAMPLE: usize = 2000;
 /// Characters of a message's text.
 const TEXT: usize = 160;
-/// Characters of a message that are embedded: more than a window of a model has, and only the first window counts.
+/// Characters of a message that are embedded. Only the first chunk of a text counts, and no model's chunk is longer than
+/// this.
 const EMBEDDED: usize = 16_384;
-/// Rounds of power iteration for each direction: neighbours on the map do not change after that.
+/// Rounds of power iteration for each direction. With more of them, neighbors on the map do not change.
 const ROUNDS: usize = 60;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -65,7 +68,7 @@ struct Point {
 
 async fn map(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Query(query): Query<MapQuery>,
 ) -> Result<Json<Map>, Problem> {
     let wanted = query.sample.unwrap_or(SAMPLE);
@@ -74,7 +77,7 @@ async fn map(
     }
     let (sample, messages) = sample(&app, &namespace, wanted).await?;
     let embedder = app.engine.embedder();
-    let drawn = tokio::task::spawn_blocking(move || {
+    let map = app::blocking(move || {
         let beginning = |message: &Message| message.searchable().chars().take(EMBEDDED).collect();
         let texts: Vec<String> = sample.iter().map(beginning).collect();
         let passages = embedder.embed_passages(&texts.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -85,19 +88,19 @@ async fn map(
             let text = message.text().chars().take(TEXT).collect();
             Point { id: message.id, session: message.session, text, x, y }
         });
-        Ok::<_, Error>(Map { points: points.collect(), messages, explained })
+        Ok(Map { points: points.collect(), messages, explained })
     });
-    Ok(Json(drawn.await.unwrap_or(Err(Error::Closed))?))
+    map.await.map(Json)
 }
 
-/// Returns about so many messages that have text, spread evenly over the namespace, and the number of all.
+/// Returns about `wanted` messages with text, spread evenly over the namespace, and the number of all its messages.
 async fn sample(app: &App, namespace: &Namespace, wanted: usize) -> Result<(Vec<Message>, u64), Problem> {
     let sessions = app.engine.sessions(namespace).await?;
     let messages: u64 = sessions.iter().map(|info| info.messages).sum();
     let step = (messages as usize).div_ceil(wanted).max(1);
     let (mut sample, mut offset) = (Vec::new(), 0);
     for info in sessions {
-        // The places of the sample go on from session to session.
+        // Every `step`th message is taken, and the count goes on from session to session.
         if offset < info.messages as usize {
             let history = app.engine.history(namespace, &info.session).await?;
             let spread = history.into_iter().skip(offset).step_by(step);
@@ -109,7 +112,8 @@ async fn sample(app: &App, namespace: &Namespace, wanted: usize) -> Result<(Vec<
     Ok((sample, messages))
 }
 
-/// The coordinates of rows along their first two principal components, by power iteration, and the shares of the variance.
+/// Returns the coordinates of rows along their first two principal components, by power iteration, and the share of the
+/// variance that each component has.
 fn principal(rows: &mut [Vec<f32>]) -> (Vec<[f32; 2]>, [f32; 2]) {
     let dimension = rows.first().map_or(0, Vec::len);
     let mut mean = vec![0.0; dimension];
@@ -139,7 +143,7 @@ fn principal(rows: &mut [Vec<f32>]) -> (Vec<[f32; 2]>, [f32; 2]) {
             let along = dot(row, &direction);
             coordinates[axis] = along;
             explained[axis] += along * along / variance;
-            // The next direction is at a right angle to this one.
+            // The next direction is orthogonal to this one, because the rows have nothing left along it.
             row.iter_mut().zip(&direction).for_each(|(x, unit)| *x -= along * unit);
         }
     }

@@ -1,4 +1,6 @@
-//! Messages.
+//! Messages, and the states of memory blocks, which are made of messages.
+//!
+//! The server has no blocks itself: programs that link the library do, and their blocks are listed here.
 
 use std::sync::Arc;
 
@@ -7,16 +9,21 @@ use axum::{
     extract::{Path, Query, State},
     http::Method,
 };
-use mnemon::{Message, PutReport, Timestamp};
+use mnemon::{Message, PutReport, StoredBlock, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    super::{app::App, caller::Right, problem::Problem, route::Route},
     namespaces::Deleted,
-    place::Place,
+    route::{PathNamespace, Route},
     schema::{MessageInputSchema, MessageSchema},
+};
+use crate::{
+    access::Right,
+    app::App,
+    bounds::{self, PageQuery},
+    problem::Problem,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -59,7 +66,7 @@ struct PutAnswer {
 
 async fn put(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Json(mut put): Json<Put>,
 ) -> Result<Json<PutAnswer>, Problem> {
     date(&mut put.messages);
@@ -71,7 +78,7 @@ async fn put(
     Ok(Json(PutAnswer { ids, report }))
 }
 
-/// Messages without a time are of now.
+/// Gives messages without a time the present one.
 pub(super) fn date(messages: &mut [Message]) {
     for message in messages {
         message.created_at = message.created_at.or_else(|| Some(Timestamp::now()));
@@ -84,7 +91,7 @@ pub(super) fn no_message() -> Problem {
 
 async fn get(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Message>, Problem> {
     app.engine.get(&namespace, &id).await?.map(Json).ok_or_else(no_message)
@@ -98,7 +105,7 @@ struct Metadata {
 
 async fn set_metadata(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
     Json(Metadata { metadata }): Json<Metadata>,
 ) -> Result<Json<Message>, Problem> {
@@ -110,7 +117,7 @@ async fn set_metadata(
 
 async fn delete_one(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Deleted>, Problem> {
     match app.engine.delete(&namespace, vec![id]).await? {
@@ -128,9 +135,47 @@ struct DeleteQuery {
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Query(DeleteQuery { ids }): Query<DeleteQuery>,
 ) -> Result<Json<Deleted>, Problem> {
     let ids = ids.split(',').map(str::to_owned).collect();
     Ok(Json(Deleted { deleted: app.engine.delete(&namespace, ids).await? }))
+}
+
+pub(super) fn block_routes() -> Vec<Route> {
+    vec![
+        Route::new(
+            Method::GET,
+            "/namespaces/{namespace}/blocks",
+            Right::Read,
+            "Lists what memory blocks have made: session by session, and then what all sessions share.",
+            blocks,
+        )
+        .query::<PageQuery>()
+        .answer::<Blocks>(),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "List")]
+struct Blocks {
+    /// Each has its `name`, `session` (null: all sessions share it), `state` and `revision`.
+    #[schemars(with = "Vec<Value>")]
+    blocks: Vec<StoredBlock>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+async fn blocks(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Blocks>, Problem> {
+    let after: Option<(bool, String, String)> = bounds::decode_cursor(page.cursor.as_deref())?;
+    let key =
+        |block: &StoredBlock| (block.session.is_none(), block.session.clone().unwrap_or_default(), block.name.clone());
+    let mut blocks = app.engine.blocks(&namespace).await?;
+    blocks.sort_by_cached_key(key);
+    let (blocks, next) = bounds::page(blocks, after.as_ref(), page.limit, key, |block| block.state.to_string().len())?;
+    Ok(Json(Blocks { blocks, next }))
 }

@@ -1,47 +1,47 @@
-//! The project's own routes. A file for each kind of thing; the table of each says what its routes need.
+//! The project's own routes, under `/v1`. Each file has those of one kind of thing, and begins with their table: method,
+//! path, the right that a caller needs, and the shapes of query, body and answer. `route` explains a row of it, and
+//! `schema` has the shapes of the library's types.
 
-mod blocks;
 mod database;
 mod documents;
-mod forget;
 mod map;
 mod messages;
 mod namespaces;
-mod place;
 mod recall;
+mod route;
 mod schema;
 mod sessions;
 
 use std::sync::Arc;
 
 use axum::{Extension, Json, extract::State, http::header, response::IntoResponse};
-use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
-use self::schema::{IdSchema, KeySchema, NamespaceSchema};
-pub(super) use self::{
+pub(crate) use self::{
     documents::options as document_options,
-    forget::What,
+    namespaces::ForgetRequest,
     recall::explain,
+    route::{Route, SchemaOf},
+    schema::path_schema,
     sessions::{matching, page_of, prompt_for},
 };
-use super::{
+use crate::{
+    access::{CallerExtension, Right},
     app::App,
-    caller::Right,
     problem::Problem,
-    route::{Asker, Route, SchemaOf},
 };
 
-pub(super) fn routes() -> Vec<Route> {
+/// The table of all routes.
+pub(crate) fn routes() -> Vec<Route> {
     [
         namespaces::routes(),
         messages::routes(),
         sessions::routes(),
-        blocks::routes(),
+        messages::block_routes(),
         recall::routes(),
         map::routes(),
         documents::routes(),
-        forget::routes(),
+        namespaces::forget_routes(),
         database::routes(),
     ]
     .into_iter()
@@ -49,29 +49,19 @@ pub(super) fn routes() -> Vec<Route> {
     .collect()
 }
 
-/// The schema of a parameter in the paths of the routes.
-pub(super) fn path_schema(name: &str) -> SchemaOf {
-    match name {
-        "namespace" => SchemaGenerator::subschema_for::<NamespaceSchema>,
-        "key" => SchemaGenerator::subschema_for::<KeySchema>,
-        _ => SchemaGenerator::subschema_for::<IdSchema>,
-    }
-}
-
-pub(super) async fn health() -> Json<Value> {
+pub(crate) async fn health() -> Json<Value> {
     Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// The server is ready while the file can be read.
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+/// Answers 200 while the database can be read.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
     app.engine.namespaces(None, None, 1).await?;
     Ok(Json(json!({ "status": "ready" })))
 }
 
-/// Metrics are of the whole database.
-pub(super) async fn metrics(
+pub(crate) async fn metrics(
     State(app): State<Arc<App>>,
-    Extension(caller): Asker,
+    Extension(caller): CallerExtension,
 ) -> Result<impl IntoResponse, Problem> {
     caller.require(Right::Admin)?;
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

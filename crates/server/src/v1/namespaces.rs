@@ -1,28 +1,30 @@
-//! Namespaces.
+//! Namespaces: their list, their counts and their deletion; and forgetting what is in one, with a receipt.
 
 use std::sync::Arc;
 
 use axum::{
     Extension, Json,
     extract::{Query, State},
-    http::{Method, StatusCode},
+    http::Method,
 };
-use mnemon::{IndexStats, Namespace, NamespaceCursor};
+use mnemon::{Forget, IndexStats, Namespace, NamespaceCursor, Receipt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{
-        app::App,
-        caller::Right,
-        cursor,
-        problem::Problem,
-        route::{Asker, Route},
-    },
-    place::Place,
-    schema::NamespaceSchema,
+    route::{PathNamespace, Route},
+    schema::{AnyObject, FilterSchema, NamespaceSchema},
 };
+use crate::{
+    access::{CallerExtension, Right},
+    app::App,
+    bounds::{self, BoundedFilter},
+    problem::Problem,
+};
+
+/// Pages of the library that one request reads to find names that contain a text.
+const MAX_PAGES: usize = 50;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -58,7 +60,7 @@ struct ListQuery {
     /// Only namespaces whose name contains this text, in any case.
     containing: Option<String>,
     /// Items on a page, 1 to 1000. Default: 100.
-    #[schemars(range(min = 1, max = cursor::MAX_LIMIT))]
+    #[schemars(range(min = 1, max = bounds::MAX_LIMIT))]
     limit: Option<usize>,
     /// The `next` of the last page. It stays good if namespaces are deleted meanwhile, that of the cursor too.
     #[schemars(extend("format" = "cursor"))]
@@ -82,16 +84,13 @@ struct Counts {
     documents: u64,
 }
 
-/// Pages of the library that one request looks at for names that contain a text.
-const MAX_PAGES: usize = 50;
-
 async fn list(
     State(app): State<Arc<App>>,
-    Extension(caller): Asker,
+    Extension(caller): CallerExtension,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<List>, Problem> {
     let prefix = caller.list_prefix(query.prefix.as_deref())?;
-    let limit = cursor::limit(query.limit)?;
+    let limit = bounds::page_limit(query.limit)?;
     let mut after = query.cursor.as_deref().map(str::parse::<NamespaceCursor>).transpose()?;
     let wanted = query.containing.map(|text| text.to_lowercase());
     let mut namespaces = Vec::new();
@@ -128,7 +127,7 @@ struct Info {
     index: IndexStats,
 }
 
-async fn get(State(app): State<Arc<App>>, Place(namespace): Place) -> Result<Json<Info>, Problem> {
+async fn get(State(app): State<Arc<App>>, PathNamespace(namespace): PathNamespace) -> Result<Json<Info>, Problem> {
     let totals = app.engine.count_namespaces(Some(&namespace)).await?;
     if totals.namespaces == 0 {
         return Err(Problem::not_found("there is no such namespace"));
@@ -153,12 +152,71 @@ pub(super) struct Deleted {
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Query(query): Query<DeleteQuery>,
-) -> Result<(StatusCode, Json<Deleted>), Problem> {
+) -> Result<Json<Deleted>, Problem> {
     let deleted = match query.below {
         true => app.engine.delete_namespaces(&namespace).await?.messages,
         false => app.engine.delete_namespace(&namespace).await?,
     };
-    Ok((StatusCode::OK, Json(Deleted { deleted })))
+    Ok(Json(Deleted { deleted }))
+}
+
+pub(super) fn forget_routes() -> Vec<Route> {
+    vec![
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/forget",
+            Right::Forget,
+            "Forgets messages, documents, a session or the namespace, with everything made of them, and returns the receipt.",
+            forget,
+        )
+        .body::<ForgetRequest>()
+        .answer::<AnyObject>()
+        .long(),
+    ]
+}
+
+/// What is to be forgotten.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "What", extend("type" = "object"))]
+pub(crate) enum ForgetRequest {
+    /// The messages with these ids.
+    Messages { ids: Vec<String> },
+    /// The documents with these keys.
+    Documents { keys: Vec<String> },
+    /// A session.
+    Session { session: String },
+    /// The messages that a filter matches.
+    Matching {
+        #[schemars(with = "FilterSchema")]
+        filter: BoundedFilter,
+    },
+    /// The whole namespace.
+    // Braces, because serde ignores unknown fields beside the tag of a variant without them.
+    Namespace {},
+    /// The namespace and all under it.
+    Prefix {},
+}
+
+impl ForgetRequest {
+    pub(crate) fn into_forget(self, namespace: &Namespace) -> Forget {
+        match self {
+            ForgetRequest::Messages { ids } => Forget::messages(namespace, ids),
+            ForgetRequest::Documents { keys } => Forget::documents(namespace, keys),
+            ForgetRequest::Session { session } => Forget::session(namespace, session),
+            ForgetRequest::Matching { filter } => Forget::matching(namespace, filter.filter),
+            ForgetRequest::Namespace {} => Forget::namespace(namespace),
+            ForgetRequest::Prefix {} => Forget::prefix(namespace),
+        }
+    }
+}
+
+async fn forget(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Json(what): Json<ForgetRequest>,
+) -> Result<Json<Receipt>, Problem> {
+    Ok(Json(app.engine.forget(what.into_forget(&namespace)).await?))
 }

@@ -13,26 +13,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    super::{
-        app::App,
-        bounds::{BoundedFilter, Cost},
-        caller::{Caller, Right},
-        problem::Problem,
-        route::{Asker, Route},
-    },
-    place::Place,
+    route::{PathNamespace, Route},
     schema::{FilterSchema, NamespaceSchema, RoleSchema, TimeSchema, TimeUseSchema, UnitSchema},
 };
+use crate::{
+    access::{Caller, CallerExtension, Right},
+    app::App,
+    bounds::{BoundedFilter, Cost},
+    problem::Problem,
+};
 
-/// Entries of the journal that are read at once, and that are looked through at most.
+/// Entries of the journal that are read at a time.
 const PAGE: usize = 256;
+/// The most entries of the journal that are read for one request.
 const MAX_ENTRIES: usize = 20_000;
-/// Hits of one recall: fewer than the library allows, because each is sent with its whole message.
+/// The most hits of one recall: fewer than the library allows, because each is sent with its whole message.
 pub(super) const MAX_HITS: usize = 1000;
-/// Seconds: a millisecond to a thousand years.
+/// Seconds of a half-life: a millisecond to a thousand years.
 const MIN_HALF_LIFE: f64 = 0.001;
 const MAX_HALF_LIFE: f64 = 31_557_600_000.0;
-/// The names of ranking strategies.
+/// A pattern of the names of ranking strategies.
 const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(\.[0-9]+)?|1(\.0+)?))$";
 
 pub(super) fn routes() -> Vec<Route> {
@@ -69,58 +69,58 @@ pub(super) fn routes() -> Vec<Route> {
 /// A query and its options, which are those of the library's `Query`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Options {
+struct Options {
     /// The question, up to 1 MiB.
     #[schemars(length(max = MAX_QUERY_BYTES), regex(pattern = r"\S"))]
-    pub(in super::super) query: String,
+    query: String,
     /// Number of messages to find, up to 1000. Default: 10.
     #[schemars(range(min = 1, max = MAX_HITS))]
-    pub(in super::super) k: Option<usize>,
+    k: Option<usize>,
     /// Only messages of this session.
-    pub(in super::super) session: Option<String>,
+    session: Option<String>,
     /// Only messages of this role.
     #[schemars(with = "Option<RoleSchema>")]
-    pub(in super::super) role: Option<Role>,
+    role: Option<Role>,
     /// Only messages from this time on.
     #[schemars(with = "Option<TimeSchema>")]
-    pub(in super::super) since: Option<Timestamp>,
+    since: Option<Timestamp>,
     /// Only messages before this time.
     #[schemars(with = "Option<TimeSchema>")]
-    pub(in super::super) until: Option<Timestamp>,
+    until: Option<Timestamp>,
     /// Only what was known at this time.
     #[schemars(with = "Option<TimeSchema>")]
-    pub(in super::super) as_of: Option<Timestamp>,
+    as_of: Option<Timestamp>,
     /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`.
     #[schemars(with = "Option<FilterSchema>")]
-    pub(in super::super) filter: Option<BoundedFilter>,
+    filter: Option<BoundedFilter>,
     /// Only the messages with these ids.
-    pub(in super::super) ids: Option<Vec<String>>,
+    ids: Option<Vec<String>>,
     /// Not the messages with these ids.
     #[serde(default)]
-    pub(in super::super) except: Vec<String>,
+    except: Vec<String>,
     /// `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5`. Default: `hybrid`.
     #[schemars(regex(pattern = STRATEGY))]
-    pub(in super::super) strategy: Option<String>,
+    strategy: Option<String>,
     /// Default: `message`.
     #[schemars(with = "Option<UnitSchema>")]
-    pub(in super::super) unit: Option<String>,
+    unit: Option<String>,
     /// `boost` messages of a time that the query names, `filter` by it, or `ignore` it. Default: `boost`.
     #[schemars(with = "Option<TimeUseSchema>")]
-    pub(in super::super) time: Option<String>,
+    time: Option<String>,
     /// Boosts newer messages; the boost halves with each so many seconds of age, a millisecond to a thousand years.
     #[schemars(range(min = MIN_HALF_LIFE, max = MAX_HALF_LIFE))]
-    pub(in super::super) half_life: Option<f64>,
+    half_life: Option<f64>,
     /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
     #[schemars(range(min = 0, max = 1))]
-    pub(in super::super) diversity: Option<f32>,
+    diversity: Option<f32>,
     /// No hits if the answerability is below this, 0 to 1.
     #[schemars(range(min = 0, max = 1))]
-    pub(in super::super) answerable: Option<f32>,
+    answerable: Option<f32>,
     /// Do not move near-duplicates to the end.
     #[serde(default)]
-    pub(in super::super) keep_duplicates: bool,
+    keep_duplicates: bool,
     /// Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
-    pub(in super::super) within_ms: Option<u64>,
+    within_ms: Option<u64>,
 }
 
 impl Options {
@@ -136,8 +136,8 @@ impl Options {
             ($($field:ident)*) => { $( if let Some(value) = self.$field { query = query.$field(value); } )* };
         }
         set!(k session role since until as_of ids diversity answerable);
-        let cost = self.filter.as_ref().map(|filter| filter.cost).unwrap_or_default();
-        if let Some(BoundedFilter { filter, .. }) = self.filter {
+        let (filter, cost) = BoundedFilter::divide(self.filter);
+        if let Some(filter) = filter {
             query = query.filter(filter);
         }
         if let Some(strategy) = self.strategy {
@@ -165,16 +165,16 @@ impl Options {
 
 /// The hits of a recall, best first.
 #[derive(Serialize, JsonSchema)]
-pub(in super::super) struct Answer {
+struct Answer {
     /// Each is a message with its `score`, `similarity`, `rank`, `passage` and `breakdown`.
     #[schemars(with = "Vec<Value>")]
-    pub(in super::super) hits: Vec<Hit>,
+    hits: Vec<Hit>,
     /// The estimated probability that there is something about the query.
-    pub(in super::super) answerability: f32,
+    answerability: f32,
     /// Messages that were searched by their words alone, because they are not embedded yet.
-    pub(in super::super) pending: usize,
+    pending: usize,
     /// Whether the time was over before the search was complete.
-    pub(in super::super) cut_short: bool,
+    cut_short: bool,
 }
 
 impl From<Hits> for Answer {
@@ -186,13 +186,11 @@ impl From<Hits> for Answer {
 
 async fn recall(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Json(options): Json<Options>,
 ) -> Result<Json<Answer>, Problem> {
     let (query, cost) = options.into_query(&app)?;
-    let hits = app.recall_filtered(&namespace, query, cost).await?;
-    app.metrics.recalled(&namespace);
-    Ok(Json(hits.into()))
+    Ok(Json(app.recall(&namespace, query, cost).await?.into()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -212,7 +210,7 @@ struct SeveralOptions {
 
 async fn recall_in(
     State(app): State<Arc<App>>,
-    Extension(caller): Asker,
+    Extension(caller): CallerExtension,
     Json(input): Json<SeveralOptions>,
 ) -> Result<Json<Answer>, Problem> {
     let scope = scope(&caller, &input.namespaces, &input.under)?;
@@ -235,25 +233,25 @@ fn scope(caller: &Caller, namespaces: &[String], under: &[String]) -> Result<Sco
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(in super::super) struct WhyAnswer {
+pub(crate) struct WhyAnswer {
     /// The recall: its question, its options, and the ids and terms of its hits.
     #[schemars(with = "Value")]
-    pub(in super::super) entry: JournalEntry,
+    entry: JournalEntry,
     /// What the same question finds today, and what changed.
     #[schemars(with = "Value")]
-    pub(in super::super) replay: Replay,
+    replay: Replay,
 }
 
 async fn why(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<WhyAnswer>, Problem> {
     explain(&app, &namespace, &id).await.map(Json)
 }
 
-/// Finds the latest recall that found a message, and repeats it.
-pub(in super::super) async fn explain(app: &App, namespace: &Namespace, id: &str) -> Result<WhyAnswer, Problem> {
+/// Finds the latest recall in the journal that found a message, and repeats it.
+pub(crate) async fn explain(app: &App, namespace: &Namespace, id: &str) -> Result<WhyAnswer, Problem> {
     let (mut before, mut read) = (None, 0);
     while read < MAX_ENTRIES {
         let page = app.engine.journal(namespace, PAGE, before).await?;

@@ -1,9 +1,21 @@
-//! The shapes of the library's types in JSON, for the description alone. A test sends the values at their bounds, and beyond.
+//! The shapes of the library's types in JSON, for the description alone: the library reads and writes the types themselves.
+//! `tests/it/server` sends values at the bounds of these shapes, and beyond.
 
 #![allow(dead_code, reason = "a schema is made of the types, and nothing else")]
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
+
+use super::route::SchemaOf;
+
+/// Returns the schema of a parameter in the paths of the routes.
+pub(crate) fn path_schema(name: &str) -> SchemaOf {
+    match name {
+        "namespace" => SchemaGenerator::subschema_for::<NamespaceSchema>,
+        "key" => SchemaGenerator::subschema_for::<KeySchema>,
+        _ => SchemaGenerator::subschema_for::<IdSchema>,
+    }
+}
 
 /// An object that the library's documentation describes.
 pub(super) type AnyObject = Map<String, Value>;
@@ -18,17 +30,17 @@ pub(super) type AnyObject = Map<String, Value>;
         "pattern" = r"^[^/\x00-\x1f\x7f-\x9f]+(/[^/\x00-\x1f\x7f-\x9f]+){0,15}$"
     )
 )]
-pub(in super::super) struct NamespaceSchema(String);
+pub(super) struct NamespaceSchema(String);
 
 /// An id of 1 to 512 bytes.
 #[derive(JsonSchema)]
 #[schemars(rename = "Id", extend("minLength" = 1, "maxLength" = 512))]
-pub(in super::super) struct IdSchema(String);
+pub(super) struct IdSchema(String);
 
 /// The key of a document: 1 to 512 bytes without control characters.
 #[derive(JsonSchema)]
 #[schemars(rename = "Key", extend("maxLength" = 512, "pattern" = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
-pub(in super::super) struct KeySchema(String);
+pub(super) struct KeySchema(String);
 
 /// A time of RFC 3339, such as `2024-05-01T09:30:00Z`. A date alone is read as its first moment.
 #[derive(JsonSchema)]

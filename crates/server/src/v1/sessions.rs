@@ -8,24 +8,23 @@ use axum::{
     http::{Method, StatusCode},
 };
 use mnemon::{
-    AssembleRequest, BufferLimits, Error, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
+    AssembleRequest, BufferLimits, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use super::{
-    super::{
-        app::App,
-        caller::Right,
-        cursor::{self, PageQuery},
-        problem::Problem,
-        route::Route,
-    },
     messages::date,
-    place::Place,
     recall::MAX_HITS,
+    route::{PathNamespace, Route},
     schema::{AnyObject, MessageInputSchema, MessageSchema, PromptSchema},
+};
+use crate::{
+    access::Right,
+    app::{self, App},
+    bounds::{self, PageQuery},
+    problem::Problem,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -85,18 +84,18 @@ struct List {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<List>, Problem> {
-    let after: Option<String> = cursor::decode(page.cursor.as_deref())?;
+    let after: Option<String> = bounds::decode_cursor(page.cursor.as_deref())?;
     let sessions = app.engine.sessions(&namespace).await?;
-    let (sessions, next) = cursor::page(sessions, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
+    let (sessions, next) = bounds::page(sessions, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
     Ok(Json(List { sessions, next }))
 }
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     app.engine.delete_session(&namespace, &session).await?;
@@ -115,31 +114,31 @@ struct Messages {
 
 async fn messages(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Messages>, Problem> {
-    let after: Option<Position> = cursor::decode(page.cursor.as_deref())?;
+    let after: Option<Position> = bounds::decode_cursor(page.cursor.as_deref())?;
     if after.as_ref().is_some_and(|(of, _)| *of != session) {
-        return Err(cursor::foreign());
+        return Err(bounds::foreign_cursor());
     }
     let messages = app.engine.numbered_history(&namespace, &session).await?;
     if messages.is_empty() && after.is_none() {
         return Err(Problem::not_found("there is no such session"));
     }
-    // The last of a session are in the buffer.
+    // The last messages of a session are in the buffer.
     let sessions = app.engine.sessions(&namespace).await?;
     let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
     let first = messages.len().saturating_sub(buffered);
     let first = messages.get(first).map_or(u64::MAX, |(number, _)| *number);
     let (messages, next) =
-        cursor::page(messages, after.as_ref(), page.limit, position, |(_, message)| cursor::message_bytes(message))?;
+        bounds::page(messages, after.as_ref(), page.limit, position, |(_, message)| bounds::message_bytes(message))?;
     let buffered =
         messages.iter().filter(|(number, _)| *number >= first).map(|(_, message)| message.id.clone()).collect();
     Ok(Json(Messages { buffered, messages: messages.into_iter().map(|(_, message)| message).collect(), next }))
 }
 
-/// The place of a message among those of a namespace: its session, and its number.
+/// A cursor: the session of a message, and its number.
 type Position = (String, u64);
 
 fn position((number, message): &(u64, Message)) -> Position {
@@ -158,7 +157,7 @@ struct Put {
 
 async fn put(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Json(mut put): Json<Put>,
 ) -> Result<Json<MemoryReport>, Problem> {
@@ -175,7 +174,7 @@ struct Flushed {
 
 async fn flush(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
 ) -> Result<Json<Flushed>, Problem> {
     let memory = memory(&app, namespace, session, None).await?;
@@ -197,7 +196,8 @@ struct Assemble {
     token_limit: Option<usize>,
 }
 
-/// Reads a text of the user or a message. Not an untagged enum, whose errors do not say what is wrong with a message.
+/// Reads a text of the user or a message. An untagged enum would do so too, but its errors do not say what is wrong with a
+/// message.
 fn prompt<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Message, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(Message::user(text)),
@@ -207,7 +207,7 @@ fn prompt<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Message, D::Erro
 
 async fn assemble(
     State(app): State<Arc<App>>,
-    Place(namespace): Place,
+    PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
 ) -> Result<Json<Prompt>, Problem> {
@@ -217,8 +217,7 @@ async fn assemble(
     prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
 }
 
-/// Makes a prompt for a message to be answered.
-pub(in super::super) async fn prompt_for(
+pub(crate) async fn prompt_for(
     app: &App,
     namespace: Namespace,
     session: String,
@@ -234,7 +233,6 @@ pub(in super::super) async fn prompt_for(
     Ok(memory.assemble(request).await?)
 }
 
-/// Opens the memory of a session, on a thread that may wait.
 async fn memory(
     app: &App,
     namespace: Namespace,
@@ -246,13 +244,12 @@ async fn memory(
         limits.token_limit = tokens;
     }
     let builder = app.engine.memory(&namespace, session).limits(limits);
-    let opened = tokio::task::spawn_blocking(move || builder.open()).await;
-    Ok(opened.unwrap_or(Err(Error::Closed))?)
+    app::blocking(move || builder.open()).await
 }
 
-/// Returns a page of the messages of a namespace, or of one session of it, session by session: those whose metadata a
-/// filter matches.
-pub(in super::super) async fn page_of(
+/// Returns a page of those messages of a namespace, or of one session of it, whose metadata the filter matches, session by
+/// session, and the cursor of the next page.
+pub(crate) async fn page_of(
     app: &App,
     namespace: &Namespace,
     session: Option<&str>,
@@ -260,7 +257,7 @@ pub(in super::super) async fn page_of(
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<(Vec<Message>, Option<String>), Problem> {
-    let after: Option<Position> = cursor::decode(cursor)?;
+    let after: Option<Position> = bounds::decode_cursor(cursor)?;
     let sessions: Vec<String> = match session {
         Some(session) => vec![session.to_owned()],
         None => app.engine.sessions(namespace).await?.into_iter().map(|info| info.session).collect(),
@@ -277,10 +274,10 @@ pub(in super::super) async fn page_of(
                 && filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())))
         };
         found.extend(messages.into_iter().filter(is_wanted).take(limit + 1 - found.len()));
-        let fitting = cursor::within_bytes(found.iter().map(|(_, message)| cursor::message_bytes(message))).min(limit);
+        let fitting = bounds::within_bytes(found.iter().map(|(_, message)| bounds::message_bytes(message))).min(limit);
         if found.len() > fitting {
             found.truncate(fitting);
-            let next = found.last().map(|last| cursor::encode(&position(last)));
+            let next = found.last().map(|last| bounds::encode_cursor(&position(last)));
             return Ok((found.into_iter().map(|(_, message)| message).collect(), next));
         }
     }
@@ -288,7 +285,7 @@ pub(in super::super) async fn page_of(
 }
 
 /// Returns the ids of all messages of a namespace, or of one session of it, that a filter matches.
-pub(in super::super) async fn matching(
+pub(crate) async fn matching(
     app: &App,
     namespace: &Namespace,
     session: Option<&str>,
@@ -296,7 +293,7 @@ pub(in super::super) async fn matching(
 ) -> Result<Vec<String>, Problem> {
     let (mut ids, mut cursor) = (Vec::new(), None);
     loop {
-        let page = page_of(app, namespace, session, filter, cursor.as_deref(), cursor::MAX_LIMIT).await?;
+        let page = page_of(app, namespace, session, filter, cursor.as_deref(), bounds::MAX_LIMIT).await?;
         ids.extend(page.0.into_iter().map(|message| message.id));
         match page.1 {
             Some(next) => cursor = Some(next),

@@ -1,0 +1,337 @@
+//! Adding memories, and reading, changing and deleting them by their ids: one, or several in a batch.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use mnemon::{Message, Namespace, Role, Timestamp, from_openai};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    fields::{self, MessageBytes},
+    filter::Filter,
+    memory::{self, Memory, UPDATED_AT},
+};
+use crate::{
+    access::{Caller, CallerExtension, Right},
+    app::App,
+    entity::{self, Entity, id_name},
+    problem::Problem,
+};
+
+/// Memories of a batch.
+const MAX_BATCH: usize = 1000;
+/// Options of adding that make no difference here: most are about the extraction of facts, and no facts are extracted.
+const IGNORED: [&str; 14] = [
+    "infer",
+    "includes",
+    "excludes",
+    "custom_categories",
+    "custom_instructions",
+    "agent_custom_instructions",
+    "structured_data_schema",
+    "async_mode",
+    "enable_graph",
+    "version",
+    "output_format",
+    "org_id",
+    "project_id",
+    "source",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Add {
+    messages: Value,
+    user_id: Option<String>,
+    agent_id: Option<String>,
+    app_id: Option<String>,
+    run_id: Option<String>,
+    /// The ids, where the client's typed options have them.
+    filters: Option<Value>,
+    metadata: Option<Map<String, Value>>,
+    timestamp: Option<Value>,
+    expiration_date: Option<Value>,
+    #[serde(default)]
+    immutable: Option<bool>,
+}
+
+pub(super) async fn add(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Json(given): Json<Map<String, Value>>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Write)?;
+    let add: Add = fields::read_body(given, &IGNORED)?;
+    if add.expiration_date.is_some() {
+        return Err(no_expiry());
+    }
+    if add.immutable == Some(true) {
+        return Err(Problem::bad_request(
+            "immutable memories are not supported; give a token without the right to write",
+        ));
+    }
+    let entity = entity_of(&add)?;
+    let namespace = entity.namespace(&caller)?;
+    let created_at = add.timestamp.as_ref().map_or_else(|| Ok(Timestamp::now()), fields::read_time)?;
+    let mut messages = messages(add.messages)?;
+    let metadata = add.metadata.unwrap_or_default();
+    for message in &mut messages {
+        message.created_at = Some(created_at);
+        message.metadata.extend(metadata.clone());
+        message.metadata.remove(UPDATED_AT);
+        for (kind, id) in entity.ids() {
+            if id.is_some() {
+                message.metadata.remove(&id_name(kind));
+            }
+        }
+        entity.note_ids(message);
+    }
+    let added = messages.clone();
+    if !messages.is_empty() {
+        app.engine.put(&namespace, messages).await?;
+    }
+    let results = added.into_iter().map(|message| {
+        let mut memory = Memory::new(&caller, &namespace, message).to_json();
+        memory["event"] = "ADD".into();
+        memory
+    });
+    Ok(Json(json!({ "results": results.collect::<Vec<_>>() })))
+}
+
+fn no_expiry() -> Problem {
+    Problem::bad_request("expiration_date is not supported: memories are kept until they are deleted; leave it out")
+}
+
+/// Returns whose the memories are: the ids beside the messages, and those of `filters` that are not there.
+fn entity_of(add: &Add) -> Result<Entity, Problem> {
+    let mut entity = match &add.filters {
+        Some(filters) => Filter::read(filters)?.entity()?,
+        None => Entity::default(),
+    };
+    for (named, id) in [
+        (&mut entity.user_id, &add.user_id),
+        (&mut entity.agent_id, &add.agent_id),
+        (&mut entity.app_id, &add.app_id),
+        (&mut entity.run_id, &add.run_id),
+    ] {
+        if id.is_some() {
+            named.clone_from(id);
+        }
+    }
+    let given: Vec<&String> = entity.ids().into_iter().filter_map(|(_, id)| id.as_ref()).collect();
+    match given.is_empty() {
+        true => Err(Problem::bad_request(format!("say whose memory it is: give {}", entity::id_names()))),
+        false if given.iter().any(|id| *id == "*") => {
+            Err(Problem::bad_request("the id * stands for all; give another"))
+        }
+        false => Ok(entity),
+    }
+}
+
+/// Reads messages in OpenAI's format. Those of the system are left out, as mem0 does: they are instructions, not memories.
+fn messages(given: Value) -> Result<Vec<Message>, Problem> {
+    let given = match given {
+        Value::String(text) => vec![json!({ "role": "user", "content": text })],
+        Value::Array(messages) => messages,
+        message => vec![message],
+    };
+    let mut messages = from_openai(&given)?;
+    messages.retain(|message| message.role != Role::System);
+    Ok(messages)
+}
+
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Read)?;
+    Ok(Json(find(&app, &caller, &id).await?.to_json()))
+}
+
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<Memory, Problem> {
+    let (namespace, message) = memory::seen(caller, id)?;
+    let message = app.engine.get(&namespace, &message).await?.ok_or_else(memory::unknown)?;
+    Ok(Memory::new(caller, &namespace, message))
+}
+
+/// The parts of a memory to replace.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Update {
+    text: Option<String>,
+    /// The new metadata, instead of the old.
+    metadata: Option<Map<String, Value>>,
+    timestamp: Option<Value>,
+    /// Only null is accepted: a memory never expires.
+    expiration_date: Option<Value>,
+}
+
+impl Update {
+    /// Changes a memory, and does not store it.
+    pub(super) fn apply(self, memory: &mut Memory) -> Result<(), Problem> {
+        if self.expiration_date.is_some() {
+            return Err(no_expiry());
+        }
+        if let Some(metadata) = self.metadata {
+            memory.set_metadata(metadata);
+        }
+        if let Some(text) = self.text {
+            memory.message.content = Message::user(text).content;
+        }
+        if let Some(timestamp) = self.timestamp {
+            memory.message.created_at = Some(fields::read_time(&timestamp)?);
+        }
+        memory.message.metadata.insert(UPDATED_AT.to_owned(), Timestamp::now().as_micros().into());
+        Ok(())
+    }
+}
+
+pub(super) async fn update(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Path(id): Path<String>,
+    Json(update): Json<Update>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Write)?;
+    let mut memory = find(&app, &caller, &id).await?;
+    let is_metadata_alone = update.text.is_none() && update.timestamp.is_none();
+    update.apply(&mut memory)?;
+    let Memory { namespace, message, .. } = &memory;
+    match is_metadata_alone {
+        true if !app.engine.set_metadata(namespace, &message.id, message.metadata.clone()).await? => {
+            return Err(memory::unknown());
+        }
+        true => {}
+        false => drop(app.engine.put(namespace, vec![message.clone()]).await?),
+    }
+    let mut answer = memory.to_json();
+    answer["text"] = answer["memory"].clone();
+    Ok(Json(answer))
+}
+
+/// Deletes a memory. `delete_linked` makes no difference: no memory is linked to another.
+pub(super) async fn delete(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Forget)?;
+    let (namespace, message) = memory::seen(&caller, &id)?;
+    match app.engine.delete(&namespace, vec![message]).await? {
+        0 => Err(memory::unknown()),
+        _ => Ok(Json(json!({ "message": "Memory deleted successfully!" }))),
+    }
+}
+
+/// Returns the events of a memory: that it was added, and if so that it was updated. The text before an update is not kept.
+pub(super) async fn history(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Read)?;
+    let memory = find(&app, &caller, &id).await?;
+    let text = Some(memory.message.text());
+    let event = |event: &str, text: Option<String>, time: Option<i64>| {
+        let time = time.and_then(Timestamp::from_micros);
+        json!({
+            "id": format!("{}-{}", memory.id(), event.to_lowercase()),
+            "memory_id": memory.id(),
+            "input": text.iter().map(|text| json!({ "role": memory.message.role, "content": text })).collect::<Vec<_>>(),
+            "old_memory": null,
+            "new_memory": text,
+            "event": event,
+            "user_id": memory.entity("user"),
+            "metadata": memory.metadata(),
+            "created_at": time,
+            "updated_at": time,
+        })
+    };
+    let events = match memory.is_updated() {
+        true => vec![event("ADD", None, memory.created_at()), event("UPDATE", text, memory.updated_at())],
+        false => vec![event("ADD", text, memory.created_at())],
+    };
+    Ok(Json(events.into()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Updates {
+    memories: Vec<NamedUpdate>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedUpdate {
+    memory_id: String,
+    #[serde(flatten)]
+    update: Update,
+}
+
+/// Updates several memories in one commit. If one is missing, nothing is changed.
+pub(super) async fn update_batch(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Json(Updates { memories }): Json<Updates>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Write)?;
+    check_batch(memories.len())?;
+    let (mut changed, mut bytes) = (Vec::new(), MessageBytes::default());
+    for NamedUpdate { memory_id, update } in memories {
+        let mut memory = find(&app, &caller, &memory_id).await?;
+        update.apply(&mut memory)?;
+        bytes.add(&memory.message)?;
+        changed.push((memory.namespace, memory.message));
+    }
+    let number = changed.len();
+    app.engine.put_all(changed).await?;
+    Ok(Json(json!({ "message": format!("Successfully updated {number} memories") })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Deletions {
+    memories: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields, expecting = "a memory is named by its id, or by {\"memory_id\": ID}")]
+enum Named {
+    Object { memory_id: String },
+    Id(String),
+}
+
+/// Deletes several memories, in one commit for each namespace. If one is missing, nothing is deleted.
+pub(super) async fn delete_batch(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Json(Deletions { memories }): Json<Deletions>,
+) -> Result<Json<Value>, Problem> {
+    caller.require(Right::Forget)?;
+    check_batch(memories.len())?;
+    let mut ids: BTreeMap<Namespace, Vec<String>> = BTreeMap::new();
+    for Named::Object { memory_id: id } | Named::Id(id) in memories {
+        let memory = find(&app, &caller, &id).await?;
+        ids.entry(memory.namespace).or_default().push(memory.message.id);
+    }
+    let mut deleted = 0;
+    for (namespace, ids) in ids {
+        deleted += app.engine.delete(&namespace, ids).await?;
+    }
+    match deleted {
+        0 => Err(memory::unknown()),
+        _ => Ok(Json(json!({ "message": format!("Successfully deleted {deleted} memories") }))),
+    }
+}
+
+fn check_batch(number: usize) -> Result<(), Problem> {
+    match number {
+        1..=MAX_BATCH => Ok(()),
+        _ => Err(Problem::bad_request(format!("{number} memories; give 1 to {MAX_BATCH}"))),
+    }
+}
