@@ -7,10 +7,9 @@ use mnemon::Namespace;
 use serde_json::json;
 
 use crate::{
+    database::{self, Location},
     output::{self, Format, counted},
-    status::Status,
-    stored::{self, Location},
-    usage::{self, UsageError},
+    usage::{self, Status, UsageError},
 };
 
 /// Delete messages by id, or with --yes a session, a namespace, or all namespaces under a prefix.
@@ -51,7 +50,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         return delete_prefix(&db, &prefix.expect("clap requires one of them"), yes, format);
     };
     let location = Location { db, namespace };
-    let (namespace, engine) = (&location.namespace, location.open()?);
+    let namespace = &location.namespace;
+    let engine = database::without_model(&location.db, Some(namespace))?.open()?;
     let blocking = engine.blocking();
     let deleted = if let Some(session) = session {
         let found = location.session(&engine, &session)?;
@@ -82,16 +82,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         );
         blocking.delete(namespace, ids)?
     };
-    match format {
-        Format::Json => output::json(&json!({ "namespace": namespace, "deleted": deleted }))?,
-        Format::Text => output::count("deleted", deleted)?,
-    }
+    output::report(&json!({ "namespace": namespace, "deleted": deleted }), &[("deleted", deleted)], format)?;
     Ok(Status::SUCCESS)
 }
 
-/// Deletes the namespaces under a prefix. None is no error.
+/// Deletes the namespaces under a prefix. It is no error if there are none.
 fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> anyhow::Result<Status> {
-    let engine = stored::open(db)?;
+    let engine = database::without_model(db, None)?.open()?;
     let blocking = engine.blocking();
     let found = blocking.count_namespaces(Some(prefix))?;
     if found.namespaces > 0 {
@@ -104,20 +101,11 @@ fn delete_prefix(db: &Path, prefix: &Namespace, yes: bool, format: Format) -> an
         confirm(yes, &what)?;
     }
     let deleted = blocking.delete_namespaces(prefix)?;
-    match format {
-        Format::Json => {
-            let (namespaces, documents) = (deleted.namespaces, deleted.documents);
-            let deleted = deleted.messages;
-            output::json(&json!({
-                "prefix": prefix, "namespaces": namespaces, "deleted": deleted, "documents": documents
-            }))?;
-        }
-        Format::Text => {
-            output::count("namespaces", deleted.namespaces)?;
-            output::count("deleted", deleted.messages)?;
-            output::count("documents", deleted.documents)?;
-        }
-    }
+    let counts = [("namespaces", deleted.namespaces), ("deleted", deleted.messages), ("documents", deleted.documents)];
+    let report = json!({
+        "prefix": prefix, "namespaces": deleted.namespaces, "deleted": deleted.messages, "documents": deleted.documents,
+    });
+    output::report(&report, &counts, format)?;
     Ok(Status::SUCCESS)
 }
 

@@ -3,17 +3,16 @@
 use std::{collections::HashSet, path::PathBuf, time::Instant};
 
 use anyhow::{Context, ensure};
-use mnemon::{Device, Embedder, Model, OnnxEmbedder};
+use mnemon::{Embedder, Model, OnnxEmbedder};
 use serde::Serialize;
 
 use crate::{
-    ground_truth, input,
+    database, input,
     output::{self, Format, counted},
     output_file::Force,
     progress::Progress,
-    status::Status,
-    texmex::{self, Rows},
-    usage,
+    usage::{self, DeviceOption, Status},
+    vectors::{self, Rows},
 };
 
 /// Write the vectors of messages to files, for `mnemon bench ann` or other tools.
@@ -29,10 +28,8 @@ pub(crate) struct Args {
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
-    /// `cuda`.
-    #[arg(long, default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    device: DeviceOption,
     /// A file of queries, as for `eval`.
     #[arg(long, value_name = "Q.jsonl", conflicts_with = "hold_out")]
     queries: Option<PathBuf>,
@@ -50,9 +47,9 @@ pub(crate) struct Args {
     force: Force,
 }
 
-/// Neighbors per query, as in the TEXMEX data sets.
+/// Number of neighbors of a query, as in the TEXMEX data sets.
 const NEIGHBORS: usize = 100;
-/// Texts per call of the model.
+/// Number of texts in a call of the model.
 const BATCH: usize = 512;
 
 #[derive(Serialize)]
@@ -93,18 +90,18 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
 
     // Before the work that may be long.
     std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    let create = |name: &str| texmex::create(&args.out.join(name), args.force);
+    let create = |name: &str| vectors::create(&args.out.join(name), args.force);
     let (base_file, query_file) = (create("base.fvecs")?, create("query.fvecs")?);
     let truth_file = create("groundtruth.ivecs")?;
-    let embedder = input::embedder(args.model.as_deref().unwrap_or(Model::DEFAULT), &args.device, None)?;
+    let embedder = database::embedder(args.model.as_deref().unwrap_or(Model::DEFAULT), &args.device.device, None)?;
     let documents = embed(&embedder, "messages", &base, |texts| embedder.embed_documents(texts))?;
     let one_by_one = |texts: &[&str]| texts.iter().map(|text| embedder.embed_query(text)).collect();
     let queries = embed(&embedder, "queries", &queries, one_by_one)?;
     let neighbors = NEIGHBORS.min(documents.len());
-    let truth = ground_truth::nearest(&ground_truth::exact(&documents), &queries, neighbors, |_| None);
-    texmex::write(base_file, &documents)?;
-    texmex::write(query_file, &queries)?;
-    texmex::write(truth_file, &truth)?;
+    let truth = vectors::nearest(&vectors::exact_index(&documents), &queries, neighbors, |_| None);
+    vectors::write(base_file, &documents)?;
+    vectors::write(query_file, &queries)?;
+    vectors::write(truth_file, &truth)?;
 
     let report = Report {
         model: embedder.identity().to_string(),
@@ -130,7 +127,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     Ok(Status::SUCCESS)
 }
 
-/// Embeds the first window of each text with `call`: one row per text.
+/// Embeds the first chunk of each text with `call`: one row per text.
 fn embed(
     embedder: &OnnxEmbedder,
     what: &'static str,
@@ -142,9 +139,9 @@ fn embed(
     let width = embedder.identity().dimension;
     let mut values = Vec::with_capacity(texts.len() * width);
     for batch in texts.chunks(BATCH) {
-        let windows: Vec<&str> =
+        let first_chunks: Vec<&str> =
             batch.iter().map(|text| embedder.windows(text).first().map_or("", |first| &text[first.clone()])).collect();
-        values.extend(call(&windows)?.into_iter().flatten());
+        values.extend(call(&first_chunks)?.into_iter().flatten());
         progress.inc(batch.len() as u64);
     }
     Ok(Rows { width, values })

@@ -34,123 +34,128 @@ pub(crate) enum Source {
     Mem0,
 }
 
-/// The most bytes of one value, such as a conversation. A file that is decompressed might never end.
+/// The most bytes of one value, such as a conversation: a compressed file might never end.
 const MAX_VALUE_BYTES: u64 = 1 << 30;
 
-/// Takes the messages of one conversation, message or memory, the number of the line at which it ends, and the number
-/// of bytes read so far.
-pub(crate) type Accept<'a> = dyn FnMut(u64, u64, Vec<anyhow::Result<MessageLine>>) -> anyhow::Result<()> + 'a;
+/// The messages of one conversation, message or memory of a file.
+pub(crate) struct Found {
+    pub(crate) messages: Vec<anyhow::Result<MessageLine>>,
+    /// The number of the line at which they end.
+    pub(crate) line: u64,
+    /// Bytes of the file up to there.
+    pub(crate) bytes_read: u64,
+}
 
-/// Reads a file, or stdin for `-`. Messages that name no session are in `session`.
-///
-/// # Errors
-/// Those of `accept`. A file that is neither JSON nor JSON Lines; what is before the fault has been accepted.
-pub(crate) fn read(path: &Path, source: Source, session: Option<&str>, accept: &mut Accept<'_>) -> anyhow::Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 16, input::open(path)?);
-    let mut first = Vec::new();
-    reader
-        .by_ref()
-        .take(input::MAX_LINE_BYTES)
-        .read_until(b'\n', &mut first)
-        .with_context(|| path.display().to_string())?;
-    let is_lines = first.ends_with(b"\n") && serde_json::from_slice::<Map<String, Value>>(&first).is_ok();
-    let reader = Cursor::new(first).chain(reader);
-    match is_lines {
-        true => read_lines(path, reader, source, session, accept),
-        false => read_values(path, reader, source, session, accept),
+/// The files of a system.
+pub(crate) struct ForeignFiles<'a> {
+    pub(crate) source: Source,
+    /// The session of messages that name none.
+    pub(crate) session: Option<&'a str>,
+}
+
+/// Takes what was found. A callback, because serde passes the elements of a list to one.
+type Take<'a> = dyn FnMut(Found) -> anyhow::Result<()> + 'a;
+
+impl ForeignFiles<'_> {
+    /// Reads a file, or stdin for `-`.
+    ///
+    /// # Errors
+    /// Those of `take`. A file that is neither JSON nor JSON Lines; what is before the fault has been taken.
+    pub(crate) fn read(&self, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
+        let mut reader = BufReader::with_capacity(1 << 16, input::open(path)?);
+        let mut first = Vec::new();
+        reader
+            .by_ref()
+            .take(input::MAX_LINE_BYTES)
+            .read_until(b'\n', &mut first)
+            .with_context(|| path.display().to_string())?;
+        let is_lines = first.ends_with(b"\n") && serde_json::from_slice::<Map<String, Value>>(&first).is_ok();
+        let reader = Cursor::new(first).chain(reader);
+        if is_lines { self.read_lines(path, reader, take) } else { self.read_values(path, reader, take) }
     }
-}
 
-/// Reads JSON Lines. A line that is no JSON is passed on as an error, and does not end the file.
-fn read_lines(
-    path: &Path,
-    reader: impl Read,
-    source: Source,
-    session: Option<&str>,
-    accept: &mut Accept<'_>,
-) -> anyhow::Result<()> {
-    input::lines_of(reader, path).try_for_each(|line| {
-        let line = line?;
-        let value = line.text.and_then(|text| Ok(serde_json::from_str(&text)?));
-        let messages = value.map_or_else(|error| vec![Err(error)], |value| convert(source, session, value));
-        accept(line.number, line.bytes_read, messages)
-    })
-}
+    /// Reads JSON Lines. A line that is no JSON is passed on as an error, and does not end the file.
+    fn read_lines(&self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
+        for line in input::lines_of(reader, path) {
+            let line = line?;
+            let value = line.text.and_then(|text| Ok(serde_json::from_str(&text)?));
+            let messages = value.map_or_else(|error| vec![Err(error)], |value| self.convert(value));
+            take(Found { messages, line: line.number, bytes_read: line.bytes_read })?;
+        }
+        Ok(())
+    }
 
-/// Reads values that follow each other, or lists of them.
-fn read_values(
-    path: &Path,
-    reader: impl Read,
-    source: Source,
-    session: Option<&str>,
-    accept: &mut Accept<'_>,
-) -> anyhow::Result<()> {
-    let position = Rc::new(Position::default());
-    let reader = BufReader::with_capacity(1 << 16, reader);
-    let mut json = serde_json::Deserializer::from_reader(Counted { reader, position: Rc::clone(&position) });
-    let (mut stopped, mut number) = (None, 0);
-    let mut take = |value| {
-        number += 1;
-        position.begin.set(position.bytes.get());
-        let messages = convert(source, session, value).into_iter();
-        let messages = messages.map(|message| message.with_context(|| format!("value {number}"))).collect();
-        accept(position.line.get() + 1, position.bytes.get(), messages).map_err(|error| stopped = Some(error))
-    };
-    loop {
-        position.is_blank.set(true);
-        match (Values { take: &mut take, is_list: source == Source::Openai }).deserialize(&mut json) {
-            Ok(()) => {}
-            Err(error) if error.is_eof() && position.is_blank.get() => return Ok(()),
-            Err(error) => {
-                let fault = || anyhow!("{error}").context(input::at(path, position.line.get() + 1));
-                return Err(stopped.unwrap_or_else(fault));
+    /// Reads values that follow each other, or lists of them.
+    fn read_values(&self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
+        let position = Rc::new(Position::default());
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        let mut json = serde_json::Deserializer::from_reader(Counted { reader, position: Rc::clone(&position) });
+        let (mut stopped, mut number) = (None, 0);
+        let mut take_value = |value| {
+            number += 1;
+            position.begin.set(position.bytes.get());
+            let messages = self.convert(value).into_iter();
+            let messages = messages.map(|message| message.with_context(|| format!("value {number}"))).collect();
+            let found = Found { messages, line: position.line.get() + 1, bytes_read: position.bytes.get() };
+            take(found).map_err(|error| stopped = Some(error))
+        };
+        loop {
+            position.is_blank.set(true);
+            let values = Values { take: &mut take_value, is_list: self.source == Source::Openai };
+            match values.deserialize(&mut json) {
+                Ok(()) => {}
+                Err(error) if error.is_eof() && position.is_blank.get() => return Ok(()),
+                Err(error) => {
+                    let fault = || anyhow!("{error}").context(input::at(path, position.line.get() + 1));
+                    return Err(stopped.unwrap_or_else(fault));
+                }
             }
         }
     }
+
+    /// Reads the messages of one value, each by itself.
+    fn convert(&self, value: Value) -> Vec<anyhow::Result<MessageLine>> {
+        let lines = match self.source {
+            Source::Openai => openai(&list(value, "messages")),
+            Source::Chatgpt => all(from_chatgpt(&value)),
+            Source::Langchain => all(from_langchain(&list(value, "messages"))),
+            Source::Llamaindex => match value.get("store").and_then(Value::as_object) {
+                Some(store) => store.iter().flat_map(|(session, messages)| llamaindex(session, messages)).collect(),
+                None => all(from_llamaindex(&list(value, "messages"))),
+            },
+            Source::Mem0 => all(from_mem0(&list(value, "results"))),
+        };
+        let place = |(at, line): (usize, anyhow::Result<MessageLine>)| {
+            let mut line = line?;
+            if let Some(session) = self.session.filter(|_| line.message.session == DEFAULT_SESSION) {
+                session.clone_into(&mut line.message.session);
+                if self.source == Source::Langchain && line.has_id {
+                    // A history that was copied for another session repeats the ids.
+                    line.message.id = format!("{session}/{}", line.message.id);
+                }
+            }
+            line.message.check().with_context(|| format!("message {}", at + 1))?;
+            Ok(line)
+        };
+        lines.into_iter().enumerate().map(place).collect()
+    }
 }
 
-/// Reads the messages of one value, each by itself.
-fn convert(source: Source, session: Option<&str>, value: Value) -> Vec<anyhow::Result<MessageLine>> {
-    let lines: Vec<anyhow::Result<MessageLine>> = match source {
-        Source::Openai => openai(&list(value, "messages")),
-        Source::Chatgpt => all(from_chatgpt(&value)),
-        Source::Langchain => all(from_langchain(&list(value, "messages"))),
-        Source::Llamaindex => match value.get("store").and_then(Value::as_object) {
-            Some(store) => {
-                let sessions = store.iter().flat_map(|(session, messages)| {
-                    let lines = all(from_llamaindex(&list(messages.clone(), "messages")));
-                    lines.into_iter().map(move |line| {
-                        let mut line = line.with_context(|| format!("store[{session:?}]"))?;
-                        line.message.session.clone_from(session);
-                        Ok(line)
-                    })
-                });
-                sessions.collect()
-            }
-            None => all(from_llamaindex(&list(value, "messages"))),
-        },
-        Source::Mem0 => all(from_mem0(&list(value, "results"))),
-    };
-    let place = |(at, line): (usize, anyhow::Result<MessageLine>)| {
-        let mut line = line?;
-        if let Some(session) = session.filter(|_| line.message.session == DEFAULT_SESSION) {
-            session.clone_into(&mut line.message.session);
-            if source == Source::Langchain && line.has_id {
-                // A history that was copied for another session repeats the ids.
-                line.message.id = format!("{session}/{}", line.message.id);
-            }
-        }
-        line.message.check().with_context(|| format!("message {}", at + 1))?;
+/// Reads the messages of one session of a store.
+fn llamaindex(session: &str, messages: &Value) -> Vec<anyhow::Result<MessageLine>> {
+    let placed = |line: anyhow::Result<MessageLine>| {
+        let mut line = line.with_context(|| format!("store[{session:?}]"))?;
+        session.clone_into(&mut line.message.session);
         Ok(line)
     };
-    lines.into_iter().enumerate().map(place).collect()
+    all(from_llamaindex(&list(messages.clone(), "messages"))).into_iter().map(placed).collect()
 }
 
 fn all(lines: impl Iterator<Item = mnemon::Result<MessageLine>>) -> Vec<anyhow::Result<MessageLine>> {
     lines.map(|line| line.map_err(anyhow::Error::new)).collect()
 }
 
-/// Reads OpenAI's objects, each by itself, but for the further objects of one message.
+/// Reads OpenAI's objects. Each is a message of its own, unless it belongs to the one before.
 fn openai(objects: &[Value]) -> Vec<anyhow::Result<MessageLine>> {
     let mut lines = Vec::new();
     let mut index = 0;
@@ -160,7 +165,7 @@ fn openai(objects: &[Value]) -> Vec<anyhow::Result<MessageLine>> {
             Ok(messages) => {
                 lines.extend(messages.into_iter().map(|message| Ok(MessageLine { namespace: None, message, has_id })));
             }
-            // The index is that of a list of its own.
+            // The error counts in the chunk alone.
             Err(error) => {
                 lines.push(Err(anyhow!(error.to_string().replacen("messages[0]", &format!("messages[{index}]"), 1))));
             }
@@ -170,7 +175,7 @@ fn openai(objects: &[Value]) -> Vec<anyhow::Result<MessageLine>> {
     lines
 }
 
-/// Returns the elements of a list, of the list in this field, or the value itself.
+/// Returns the elements of a list, or of the list in a field, or else the value alone.
 fn list(mut value: Value, field: &str) -> Vec<Value> {
     if let Some(inner) = value.get_mut(field).filter(|inner| inner.is_array()) {
         value = inner.take();
@@ -181,10 +186,10 @@ fn list(mut value: Value, field: &str) -> Vec<Value> {
     }
 }
 
-/// Passes a value to `take`, or if it is a list, each element as soon as it is read.
+/// Passes a value to `take`. Passes a list element by element, each as soon as it is read.
 struct Values<'a, F> {
     take: &'a mut F,
-    /// Whether a list is passed as a whole.
+    /// Whether a list is passed as a whole instead.
     is_list: bool,
 }
 
@@ -229,13 +234,14 @@ struct Position {
     /// Number of line feeds.
     line: Cell<u64>,
     bytes: Cell<u64>,
-    /// The position at which the value begins that is being read.
+    /// Bytes before the value that is being read.
     begin: Cell<u64>,
-    /// Whether nothing but white space was read since it was set.
+    /// Whether nothing but white space was read since this was set.
     is_blank: Cell<bool>,
 }
 
-/// A reader that counts. It is asked for one byte at a time, so the position is that of the JSON that was parsed.
+/// A reader that counts. serde_json asks it for one byte at a time, so its position is that of the JSON that was
+/// parsed.
 struct Counted<R> {
     reader: R,
     position: Rc<Position>,

@@ -1,4 +1,4 @@
-//! `mnemon ingest`
+//! `mnemon ingest`: messages of files are stored, embedded and indexed.
 
 use std::{
     collections::BTreeSet,
@@ -8,19 +8,16 @@ use std::{
 
 use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
-use mnemon::{Device, Engine, IndexKind, Language, Message, MessageLine, Namespace, Precision, PutReport};
+use mnemon::{Config, Engine, Language, Message, MessageLine, Namespace, Precision, PutReport};
 use serde::Serialize;
 
 use crate::{
-    foreign::{self, Source},
+    database,
+    foreign::{ForeignFiles, Found, Source},
     input::{self, MessageReader},
-    key,
-    memory_options::MemoryOptions,
     output::{self, Format, counted},
-    phases,
     progress::{Progress, Total},
-    status::Status,
-    stderr,
+    usage::{DeviceOption, MemoryOptions, Status},
 };
 
 /// Messages per commit.
@@ -40,16 +37,8 @@ const BATCH: usize = 512;
 /// With --from, the files are those of another system, as JSON or JSON Lines.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The database; created if it is missing.
-    #[arg(long, value_name = "FILE")]
-    db: PathBuf,
-    /// A model folder or name. Default: the database's own model, and static-en-256 for a new database.
-    #[arg(long, value_name = "DIR|NAME")]
-    model: Option<String>,
-    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
-    /// `cuda`.
-    #[arg(long, default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    target: IngestTarget,
     /// Precision of the vectors in a new database: f16; f32 for twice the size, or i8 for a half. An existing
     /// database keeps its precision. Default: f16.
     #[arg(long)]
@@ -82,6 +71,33 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
 }
 
+/// The database that a command fills.
+#[derive(clap::Args)]
+pub(crate) struct IngestTarget {
+    /// The database; created if it is missing.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// A model folder or name. Default: the database's own model, and static-en-256 for a new database.
+    #[arg(long, value_name = "DIR|NAME")]
+    model: Option<String>,
+    #[command(flatten)]
+    device: DeviceOption,
+}
+
+impl IngestTarget {
+    pub(crate) fn open(&self, config: Config) -> anyhow::Result<Engine> {
+        database::engine(&self.db, self.model.as_deref(), config.device(self.device.device.clone()), true)
+    }
+
+    /// Removes the database if this command created it, and nothing was stored in it.
+    pub(crate) fn remove_unused(&self, engine: &Engine) {
+        if let Err(error) = engine.blocking().remove_if_unused() {
+            let db = self.db.display();
+            output::note(format!("the new database {db} has no messages and was not removed: {error}"));
+        }
+    }
+}
+
 #[derive(Default, Serialize)]
 struct Report {
     new: u64,
@@ -96,27 +112,23 @@ struct Report {
     messages_per_second: f64,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let mut config = input::config(IndexKind::Auto);
-    config.precision = args.precision.unwrap_or_default();
-    config.embedding_cache_file = args.embedding_cache.clone();
-    config.device = args.device.clone();
-    args.memory.set(&mut config);
-    key::set(&mut config)?;
-    let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
-    let result = ingest_all(&engine, &args, format);
-    remove_unused(&engine, &args.db);
-    result
-}
-
-/// Removes the database if this command created it, and nothing was stored in it.
-pub(crate) fn remove_unused(engine: &Engine, db: &Path) {
-    if let Err(error) = engine.blocking().remove_if_unused() {
-        stderr::note(format!("the new database {} has no messages and was not removed: {error}", db.display()));
+impl Report {
+    fn messages(&self) -> u64 {
+        self.new + self.replaced + self.unchanged
     }
 }
 
-fn ingest_all(engine: &Engine, args: &Args, format: Format) -> anyhow::Result<Status> {
+pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
+    let mut config = database::config()?.precision(args.precision.unwrap_or_default());
+    config.embedding_cache_file.clone_from(&args.embedding_cache);
+    args.memory.set(&mut config);
+    let engine = args.target.open(config)?;
+    let result = ingest_all(&engine, &args).and_then(|report| print(&report, format));
+    args.target.remove_unused(&engine);
+    result.map(|()| Status::SUCCESS)
+}
+
+fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     if let Some(given) = args.precision {
         let stored = engine.precision();
         ensure!(
@@ -125,28 +137,29 @@ fn ingest_all(engine: &Engine, args: &Args, format: Format) -> anyhow::Result<St
              database with `mnemon reindex --precision {given}`"
         );
     }
-    let progress = Progress::new();
     let started = Instant::now();
-    let mut report = Report::default();
-    let mut with_language = BTreeSet::new();
+    let (progress, with_language) = (Progress::new(), BTreeSet::new());
+    let mut ingest = Ingest { engine, args, progress, report: Report::default(), with_language };
     for file in &args.files {
-        // A reader per file: of two equal lines in one file the second is another message; in another file it is the
-        // same one.
-        let mut reader = MessageReader::new(args.namespace.clone());
-        let stopped = ingest(engine, file, args, &progress, &mut with_language, &mut reader, &mut report);
+        let stopped = ingest.file(file);
         // After a bad line too: the messages before it must be searchable.
-        let flushed = phases::embed(engine, &progress);
+        let embedded = ingest.progress.embed(engine);
         stopped?;
-        flushed?;
+        embedded?;
     }
-    drop(progress);
+    let Ingest { mut report, .. } = ingest;
     report.seconds = started.elapsed().as_secs_f64();
     let cache = engine.blocking().cache_stats().unwrap_or_default();
     (report.cache_hits, report.cache_misses) = (cache.hits, cache.misses);
-    let messages = report.new + report.replaced + report.unchanged;
-    report.messages_per_second = messages as f64 / report.seconds;
+    report.messages_per_second = report.messages() as f64 / report.seconds;
+    Ok(report)
+}
+
+/// Prints the report. It is an error if most lines were bad.
+fn print(report: &Report, format: Format) -> anyhow::Result<()> {
+    let messages = report.messages();
     match format {
-        Format::Json => output::json(&report)?,
+        Format::Json => output::json(report)?,
         Format::Text => {
             output::count("new", report.new)?;
             output::count("replaced", report.replaced)?;
@@ -173,61 +186,85 @@ fn ingest_all(engine: &Engine, args: &Args, format: Format) -> anyhow::Result<St
         if report.skipped == 1 { "was" } else { "were" },
         if messages == 0 { "nothing was stored" } else { "the others are stored" }
     );
-    Ok(Status::SUCCESS)
+    Ok(())
 }
 
-/// Stores the messages of one file. `with_language` holds the namespaces whose language was set by this command.
-fn ingest(
-    engine: &Engine,
-    file: &Path,
-    args: &Args,
-    progress: &Progress,
-    with_language: &mut BTreeSet<Namespace>,
-    reader: &mut MessageReader,
-    report: &mut Report,
-) -> anyhow::Result<()> {
-    let bytes = std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-    progress.begin("storing", "messages", Total::Unknown);
-    let before = report.new + report.replaced + report.unchanged;
-    let mut batch: Vec<(Namespace, Message)> = Vec::with_capacity(BATCH);
-    let mut put = |batch: &mut Vec<(Namespace, Message)>, bytes_read: u64, report: &mut Report| -> anyhow::Result<()> {
-        for (namespace, _) in batch.iter() {
-            // Before the messages are stored: a later change of the language analyses them again.
-            if let Some(language) = args.language
-                && !with_language.contains(namespace)
-            {
-                engine.blocking().set_language(namespace, language)?;
-                with_language.insert(namespace.clone());
-            }
-        }
-        let PutReport { new, replaced, unchanged, .. } = engine.blocking().put_all(std::mem::take(batch))?;
-        report.new += new;
-        report.replaced += replaced;
-        report.unchanged += unchanged;
-        let done = report.new + report.replaced + report.unchanged - before;
-        // The sizes of stdin and of what is decompressed are unknown.
-        let share = bytes_read as f64 / bytes as f64;
-        let total = if bytes >= bytes_read.max(1) {
-            Total::Estimated((done as f64 / share).round() as u64)
-        } else {
-            Total::Unknown
+/// A running ingest.
+struct Ingest<'a> {
+    engine: &'a Engine,
+    args: &'a Args,
+    progress: Progress,
+    report: Report,
+    /// The namespaces whose language this command has set.
+    with_language: BTreeSet<Namespace>,
+}
+
+/// One file of a running ingest.
+struct IngestFile<'a, 'i> {
+    ingest: &'i mut Ingest<'a>,
+    path: &'i Path,
+    /// The size of the file; 0 if it is unknown.
+    bytes: u64,
+    /// Messages of the files before this one.
+    before: u64,
+    reader: MessageReader,
+    /// Messages that are not stored yet.
+    batch: Vec<(Namespace, Message)>,
+}
+
+impl Ingest<'_> {
+    /// Stores the messages of a file, up to its end or the first error.
+    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+        self.progress.begin("storing", "messages", Total::Unknown);
+        let Args { from, session, namespace, .. } = self.args;
+        let mut file = IngestFile {
+            path,
+            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            before: self.report.messages(),
+            // A reader per file: of two equal lines in one file the second is another message; in another file it is
+            // the same one.
+            reader: MessageReader::new(namespace.clone()),
+            batch: Vec::with_capacity(BATCH),
+            ingest: self,
         };
-        progress.set(done, total);
+        let stopped = match from {
+            Some(source) => {
+                let files = ForeignFiles { source: *source, session: session.as_deref() };
+                files.read(path, &mut |found| file.take(found))
+            }
+            None => file.take_lines(),
+        };
+        // After a bad line too.
+        file.put(file.bytes)?;
+        stopped
+    }
+}
+
+impl IngestFile<'_, '_> {
+    fn take_lines(&mut self) -> anyhow::Result<()> {
+        for line in input::lines(self.path)? {
+            let line = line?;
+            let parsed = line.text.and_then(|text| Ok(MessageLine::parse(&text)?));
+            let parsed = parsed.map_err(|error| if line.number == 1 { or_foreign(&error) } else { error });
+            self.take(Found { line: line.number, bytes_read: line.bytes_read, messages: vec![parsed] })?;
+        }
         Ok(())
-    };
-    // Takes the messages of a line, or of what another format has instead.
-    let mut accept = |number: u64, bytes_read: u64, found: Vec<anyhow::Result<MessageLine>>| {
-        // All messages of a conversation, or none if the command stops at one of them.
-        let mut messages = Vec::with_capacity(found.len());
-        for line in found {
-            match line.and_then(|line| reader.place(line)).with_context(|| input::at(file, number)) {
+    }
+
+    /// Takes all messages that were found together, or none if the command stops at one of them.
+    fn take(&mut self, found: Found) -> anyhow::Result<()> {
+        let report = &mut self.ingest.report;
+        let mut messages = Vec::with_capacity(found.messages.len());
+        for line in found.messages {
+            let placed = line.and_then(|line| self.reader.place(line));
+            match placed.with_context(|| input::at(self.path, found.line)) {
                 Ok(message) => messages.push(message),
-                Err(error) if args.skip_bad => {
-                    progress.note(&format!("skipped {error:#}"));
+                Err(error) if self.ingest.args.skip_bad => {
+                    self.ingest.progress.note(&format!("skipped {error:#}"));
                     report.skipped += 1;
                 }
                 Err(error) => {
-                    let is_first = batch.is_empty() && report.new + report.replaced + report.unchanged == 0;
+                    let is_first = self.batch.is_empty() && report.messages() == 0;
                     let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
                     return Err(error.context(format!(
                         "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
@@ -236,24 +273,39 @@ fn ingest(
                 }
             }
         }
-        batch.append(&mut messages);
-        if batch.len() >= BATCH { put(&mut batch, bytes_read, report) } else { Ok(()) }
-    };
-    let stopped = match args.from {
-        Some(source) => foreign::read(file, source, args.session.as_deref(), &mut accept),
-        None => input::lines(file)?.try_for_each(|line| {
-            let line = line?;
-            let parsed = line.text.and_then(|text| Ok(MessageLine::parse(&text)?));
-            let parsed = parsed.map_err(|error| if line.number == 1 { or_foreign(&error) } else { error });
-            accept(line.number, line.bytes_read, vec![parsed])
-        }),
-    };
-    // After a bad line too.
-    put(&mut batch, bytes, report)?;
-    stopped
+        self.batch.append(&mut messages);
+        if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
+    }
+
+    /// Stores the batch, in one commit.
+    fn put(&mut self, bytes_read: u64) -> anyhow::Result<()> {
+        let Ingest { engine, args, progress, report, with_language } = &mut *self.ingest;
+        if let Some(language) = args.language {
+            for (namespace, _) in &self.batch {
+                // Before the messages are stored: a later change of the language analyses them again.
+                if !with_language.contains(namespace) {
+                    engine.blocking().set_language(namespace, language)?;
+                    with_language.insert(namespace.clone());
+                }
+            }
+        }
+        let PutReport { new, replaced, unchanged, .. } = engine.blocking().put_all(std::mem::take(&mut self.batch))?;
+        report.new += new;
+        report.replaced += replaced;
+        report.unchanged += unchanged;
+        let done = report.messages() - self.before;
+        // The sizes of stdin and of what is decompressed are unknown.
+        let share = bytes_read as f64 / self.bytes as f64;
+        let total = match self.bytes >= bytes_read.max(1) {
+            true => Total::Estimated((done as f64 / share).round() as u64),
+            false => Total::Unknown,
+        };
+        progress.set(done, total);
+        Ok(())
+    }
 }
 
-/// Adds to the fault of a file's first line what to do if the file is of another system.
+/// Adds the remedy to an error in the first line of a file, which may be of another system.
 fn or_foreign(error: &anyhow::Error) -> anyhow::Error {
     let sources = Source::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     let names: Vec<String> = sources.map(|source| source.get_name().to_owned()).collect();

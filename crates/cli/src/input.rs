@@ -1,26 +1,30 @@
-//! Reads JSON Lines files, and opens models and engines from command line options.
+//! Reads files of input: text that may be compressed, lines of JSON, messages and labelled questions.
+//!
+//! Files are streams: the memory that they take does not grow with them. What is read is remembered, so that no output
+//! replaces it.
 
 use std::{
     collections::HashMap,
     fs::File,
-    io::{self, BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    io::{self, BufRead, BufReader, Cursor, Read},
+    path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, anyhow, bail};
-use mnemon::{
-    Config, Device, Engine, EngineBuilder, IndexKind, Message, MessageLine, Model, Namespace, OnnxEmbedder,
-    OnnxOptions, Precision,
+use flate2::read::MultiGzDecoder;
+use mnemon::{Message, MessageLine, Namespace};
+use ruzstd::decoding::{
+    BlockDecodingStrategy, FrameDecoder,
+    errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 use same_file::Handle;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{compressed::text_of, shared};
-
-/// Longer than any valid message with all its escapes: a file without line breaks must not fill the memory.
+/// The most bytes of a line: more than any valid message has with all its escapes. A file without line breaks must not
+/// fill the memory.
 pub(crate) const MAX_LINE_BYTES: u64 = 32 << 20;
 
 /// A line of a file, with its position.
@@ -35,8 +39,8 @@ pub(crate) struct Line {
 /// The files that were read.
 static READ: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 
-/// Opens a text file, or stdin for `-`. What gzip or zstd compressed is decompressed, as its first bytes say, and a byte
-/// order mark is skipped.
+/// Opens a text file, or stdin for `-`, without its byte order mark. Its first bytes say whether gzip or zstd
+/// compressed it.
 ///
 /// # Errors
 /// The file cannot be read, or it is a named pipe: opening one waits until somebody writes to it.
@@ -64,7 +68,6 @@ pub(crate) fn is_stream(path: &Path) -> bool {
     cfg!(unix) && names.iter().any(|name| path.starts_with(name)) && !path.is_dir()
 }
 
-/// Reads a text file.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text).with_context(|| path.display().to_string())?;
@@ -83,7 +86,7 @@ pub(crate) fn is_read(path: &Path) -> bool {
     Handle::from_path(path).is_ok_and(|found| read.contains(&found))
 }
 
-/// Says what a name leads to that is not a regular file.
+/// Names what a path leads to, unless that is a regular file or nothing.
 pub(crate) fn irregular(path: &Path) -> Option<&'static str> {
     let kind = std::fs::metadata(path).ok()?.file_type();
     if kind.is_file() {
@@ -110,7 +113,7 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
     Ok(lines_of(open(path)?, path))
 }
 
-/// Iterates over the lines of what `reader` reads, without the blank ones. Errors name the path.
+/// Same as [`lines`], of a reader. Errors name the path.
 pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = path.to_path_buf();
@@ -188,7 +191,7 @@ pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>>
     messages_of(open(path)?, path)
 }
 
-/// Reads all messages of what `reader` reads; errors name the path.
+/// Same as [`messages`], of a reader. Errors name the path.
 pub(crate) fn messages_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
     let mut lines = MessageReader::default();
     parse_all(reader, path, |text| lines.parse(text))
@@ -212,12 +215,12 @@ pub(crate) fn queries(path: &Path) -> anyhow::Result<Vec<QueryLine>> {
     queries_of(open(path)?, path)
 }
 
-/// Reads all labelled questions of what `reader` reads; errors name the path.
+/// Same as [`queries`], of a reader. Errors name the path.
 pub(crate) fn queries_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<QueryLine>> {
     parse_all(reader, path, |text| Ok(serde_json::from_str(text)?))
 }
 
-/// Parses all lines of what `reader` reads; the first bad line is an error that names the path and the line.
+/// Parses all lines of a reader; the first bad line is an error that names the path and the line.
 pub(crate) fn parse_all<T>(
     reader: impl Read,
     path: &Path,
@@ -237,52 +240,58 @@ pub(crate) fn at(path: &Path, line: u64) -> String {
     format!("{}:{line}", path.display())
 }
 
-/// Opens a model by its folder or name. Default number of threads: the machine's cores.
-pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> anyhow::Result<OnnxEmbedder> {
-    let mut options = OnnxOptions::default();
-    options.device = device.clone();
-    options.threads = threads.unwrap_or(options.threads);
-    Ok(OnnxEmbedder::open(Model::find(model)?, options)?)
-}
-
-/// Prepares an engine with the given model, or else the database's own; with the shared database, if there is one.
-pub(crate) fn builder(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
-    // A copy of a shared database can always be made.
-    Ok(shared::set(own(db, model, config, create || shared::address().is_some())?))
-}
-
-/// Same as [`builder`], for a database that is no copy of a shared one.
-pub(crate) fn own(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
-    let mut builder = Engine::builder(db).create(create);
-    if let Some(name) = model {
-        builder = builder.embedder(Arc::new(embedder(name, &config.device, Some(config.threads))?));
+fn text_of(file: impl Read + 'static) -> anyhow::Result<Box<dyn Read>> {
+    let (first, file) = begin(file)?;
+    let text: Box<dyn Read> = match first[..] {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+            Box::new(Zstandard { file: BufReader::new(file), decoder: FrameDecoder::new() })
+        }
+        _ => Box::new(file),
+    };
+    let (first, mut text) = begin(text)?;
+    match first[..] {
+        [0xef, 0xbb, 0xbf, ..] => text.read_exact(&mut [0; 3])?,
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => bail!("the file is in UTF-16; save it as UTF-8"),
+        _ => {}
     }
-    Ok(builder.config(config))
+    Ok(Box::new(text))
 }
 
-/// Opens an engine with the given model, or else the database's own.
-pub(crate) fn engine(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<Engine> {
-    Ok(builder(db, model, config, create)?.open()?)
+/// Returns the first four bytes, or fewer if the file has fewer, and a reader of the whole file.
+fn begin(mut file: impl Read) -> io::Result<(Vec<u8>, impl Read)> {
+    let mut first = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut first)?;
+    Ok((first.clone(), Cursor::new(first).chain(file)))
 }
 
-/// Returns the default settings with this index.
-pub(crate) fn config(index: IndexKind) -> Config {
-    let mut config = Config::default();
-    config.index = index;
-    config
+/// Reads the frames of a Zstandard file one after the other. The decoder refuses windows of more than its default.
+struct Zstandard<R> {
+    file: R,
+    decoder: FrameDecoder,
 }
 
-/// Creates a database in a temporary folder, which is deleted when the returned `TempDir` is dropped.
-pub(crate) fn temporary(
-    model: Option<&str>,
-    index: IndexKind,
-    precision: Precision,
-) -> anyhow::Result<(Engine, PathBuf, tempfile::TempDir)> {
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
-    let path = folder.path().join("memory.redb");
-    let mut config = config(index);
-    config.precision = precision;
-    // The benchmarks measure the model, not the cache.
-    config.embedding_cache = 0;
-    Ok((own(&path, model, config, true)?.open()?, path, folder))
+impl<R: BufRead> Read for Zstandard<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let Zstandard { file, decoder } = self;
+        while decoder.can_collect() == 0 {
+            if !decoder.is_finished() {
+                decoder.decode_blocks(&mut *file, BlockDecodingStrategy::UptoBlocks(1)).map_err(io::Error::other)?;
+                continue;
+            }
+            if decoder.get_checksum_from_data().is_some_and(|sum| decoder.get_calculated_checksum() != Some(sum)) {
+                return Err(io::Error::other("the checksum of a Zstandard frame is wrong"));
+            }
+            if file.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            match decoder.init(&mut *file) {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                    io::copy(&mut file.by_ref().take(length.into()), &mut io::sink())?;
+                }
+                begun => begun.map_err(io::Error::other)?,
+            }
+        }
+        decoder.read(out)
+    }
 }

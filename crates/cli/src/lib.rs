@@ -1,69 +1,66 @@
 //! The `mnemon` command: ingests, recalls, serves, evaluates, reindexes and inspects a database.
 //!
-//! Each subcommand has a file or folder of its own. Results go to stdout, progress and errors to stderr. A library, so that
-//! `python -m mnemon` is the same command: it calls [`run`].
+//! [`run`] parses the arguments, keeps what holds for the whole process (the key, the shared database, the format of
+//! errors), and runs a subcommand. A subcommand has a file or folder, or shares one with others of its concept. Results
+//! go to stdout, progress and errors to stderr.
+//!
+//! The command is a library, so that `python -m mnemon` is the same command.
 
 #![forbid(unsafe_code)]
 
-mod audit;
-mod backup;
-#[cfg(feature = "bench")]
-mod bench;
-mod compressed;
-mod delete;
-mod embed;
-mod eval;
-mod export;
-mod foreign;
-mod forget;
-mod get;
-mod ground_truth;
-mod hold;
-mod import;
-mod ingest;
+// What the subcommands share: arguments and exit statuses; what is read, opened, shown and written; figures.
+mod database;
 mod input;
-mod key;
-#[cfg(all(feature = "serve", unix))]
-mod mcp;
-mod memory_options;
 mod metrics;
-mod models;
-mod namespaces;
 mod output;
 mod output_file;
-mod phases;
-mod printable;
-mod program;
 mod progress;
-mod purge;
-mod random;
+mod svg;
+mod usage;
+mod vectors;
+
+// Messages are stored and found.
+mod foreign;
+mod ingest;
 mod recall;
-mod reindex;
-mod runtime;
-mod salvage;
-#[cfg(feature = "serve")]
-mod serve;
-mod sessions;
+mod why;
+
+// They are listed, deleted, and forgotten for good.
+mod contents;
+mod delete;
+mod forget;
+
+// They move to other databases.
 #[cfg(feature = "postgres")]
 mod share;
-mod shared;
+mod transfer;
+
+// The database is looked after.
+mod reindex;
 mod stats;
-mod status;
-mod stderr;
-mod stored;
-mod svg;
-mod texmex;
-#[cfg(feature = "postgres")]
-mod unshare;
-mod usage;
 mod verify;
-mod why;
+
+// Programs use it.
+#[cfg(all(feature = "serve", unix))]
+mod mcp;
+#[cfg(feature = "serve")]
+mod serve;
+
+// Models are installed; what they and the database do is measured.
+#[cfg(feature = "bench")]
+mod bench;
+mod embed;
+mod eval;
+mod models;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::{output::Format, status::Status, usage::UsageError};
+use crate::{
+    output::Format,
+    usage::{Status, UsageError},
+};
 
 /// Long-term memory for LLM agents: stores chat messages in one file and finds those that answer a question.
 #[derive(Parser)]
@@ -89,17 +86,17 @@ struct Cli {
     /// database that the command creates is encrypted with it. Default: the digits in $MNEMON_KEY, if it is set.
     #[arg(long, global = true, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// The address of a database of Postgres that several machines share, such as postgres://USER:PASSWORD@HOST/DATABASE. The
-    /// file of --db is then a copy of it, which the command makes if it is missing. Default: $MNEMON_SHARED, which other
-    /// users of this machine do not see.
+    /// The address of a database of Postgres that several machines share, such as
+    /// postgres://USER:PASSWORD@HOST/DATABASE. The file of --db is then a copy of it, which the command makes if it is
+    /// missing. Default: $MNEMON_SHARED, which other users of this machine do not see.
     #[cfg(feature = "postgres")]
     #[arg(long, global = true, value_name = "URL")]
     shared: Option<String>,
-    /// How far reads may be behind the database of --shared: `latest` sees all that was stored anywhere; a number of seconds
-    /// sees what was stored that long ago, and goes on without the database; `local` asks nobody. Default: `latest`, and 1
-    /// for `serve` and `mcp`.
+    /// How far reads may be behind the database of --shared: `latest` sees all that was stored anywhere; a number of
+    /// seconds sees what was stored that long ago, and goes on without the database; `local` asks nobody. Default:
+    /// `latest`, and 1 for `serve` and `mcp`.
     #[cfg(feature = "postgres")]
-    #[arg(long, global = true, value_name = "latest|local|SECONDS", value_parser = shared::parse_freshness)]
+    #[arg(long, global = true, value_name = "latest|local|SECONDS", value_parser = database::parse_freshness)]
     freshness: Option<mnemon::Freshness>,
     #[cfg(not(feature = "postgres"))]
     #[arg(long, global = true, hide = true)]
@@ -117,19 +114,19 @@ enum Command {
     Ingest(ingest::Args),
     Recall(recall::Args),
     Why(why::Args),
-    Namespaces(namespaces::Args),
-    Sessions(sessions::Args),
-    Get(get::Args),
+    Namespaces(contents::NamespacesArgs),
+    Sessions(contents::SessionsArgs),
+    Get(contents::GetArgs),
     Delete(delete::Args),
-    Forget(forget::Args),
-    Audit(audit::Args),
-    Hold(hold::Args),
-    Export(export::Args),
-    Import(import::Args),
+    Forget(forget::ForgetArgs),
+    Audit(forget::AuditArgs),
+    Hold(forget::HoldArgs),
+    Export(transfer::ExportArgs),
+    Import(transfer::ImportArgs),
     #[cfg(feature = "postgres")]
-    Share(share::Args),
+    Share(share::ShareArgs),
     #[cfg(feature = "postgres")]
-    Unshare(unshare::Args),
+    Unshare(share::UnshareArgs),
     /// Not in this build: move a database to Postgres, which several machines share.
     #[cfg(not(feature = "postgres"))]
     Share(usage::Missing),
@@ -140,10 +137,10 @@ enum Command {
     Embed(embed::Args),
     Reindex(reindex::Args),
     Stats(stats::Args),
-    Verify(verify::Args),
-    Backup(backup::Args),
-    Purge(purge::Args),
-    Salvage(salvage::Args),
+    Verify(verify::VerifyArgs),
+    Backup(verify::BackupArgs),
+    Purge(forget::PurgeArgs),
+    Salvage(verify::SalvageArgs),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
     #[cfg(feature = "serve")]
@@ -160,27 +157,12 @@ enum Command {
     #[cfg(not(all(feature = "serve", unix)))]
     Mcp(usage::Missing),
     Models(models::Args),
-    Runtime(runtime::Args),
+    Runtime(models::RuntimeArgs),
     #[cfg(feature = "bench")]
     Bench(bench::Args),
     /// Not in this build: measure speed, memory and recall on this machine.
     #[cfg(not(feature = "bench"))]
     Bench(usage::Missing),
-}
-
-#[cfg(feature = "postgres")]
-impl Command {
-    /// How far the command's reads may be behind a shared database, unless the caller says so.
-    fn freshness(&self) -> mnemon::Freshness {
-        match self {
-            // A server answers without the database.
-            #[cfg(feature = "serve")]
-            Command::Serve(_) => mnemon::Freshness::default(),
-            #[cfg(all(feature = "serve", unix))]
-            Command::Mcp(_) => mnemon::Freshness::default(),
-            _ => mnemon::Freshness::Latest,
-        }
-    }
 }
 
 /// Runs the command with the arguments of the process.
@@ -189,84 +171,102 @@ pub fn main() -> ExitCode {
     run(program.into_iter().collect(), std::env::args_os().skip(1).collect()).into()
 }
 
-/// Runs the command with these arguments, and returns the exit status. `program` is what starts it again: a program and its
+/// Runs the command with these arguments, and returns the exit status. `program` starts it again: a program and its
 /// first arguments.
 pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
-    program::configure(program);
+    usage::set_program(program);
     let cli = match Cli::try_parse_from([OsString::from("mnemon")].iter().chain(&arguments)) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &arguments),
     };
-    stderr::configure(cli.format, cli.quiet);
-    key::configure(cli.key_file);
+    output::set_stderr(cli.format, cli.quiet);
+    database::set_key_file(cli.key_file);
     #[cfg(feature = "postgres")]
-    shared::configure(cli.shared, cli.freshness.unwrap_or_else(|| cli.command.freshness()));
+    database::set_shared(cli.shared, cli.freshness.unwrap_or_else(|| cli.command.freshness()));
     #[cfg(not(feature = "postgres"))]
-    if let Err(error) = shared::refuse(cli.shared.is_some(), cli.freshness.is_some()) {
-        stderr::error(error.to_string(), usage::STATUS);
-        return usage::STATUS;
+    if let Err(error) = database::refuse_shared(cli.shared.is_some(), cli.freshness.is_some()) {
+        output::error(error.to_string(), Status::USAGE.0);
+        return Status::USAGE.0;
     }
-    let result = match cli.command {
-        Command::Ingest(args) => ingest::run(args, cli.format),
-        Command::Recall(args) => recall::run(args, cli.format),
-        Command::Why(args) => why::run(&args, cli.format),
-        Command::Namespaces(args) => namespaces::run(args, cli.format),
-        Command::Sessions(args) => sessions::run(&args, cli.format),
-        Command::Get(args) => get::run(&args, cli.format),
-        Command::Delete(args) => delete::run(args, cli.format),
-        Command::Forget(args) => forget::run(args, cli.format),
-        Command::Audit(args) => audit::run(&args, cli.format),
-        Command::Hold(args) => hold::run(args, cli.format),
-        Command::Export(args) => export::run(&args, cli.format),
-        Command::Import(args) => import::run(&args, cli.format),
-        #[cfg(feature = "postgres")]
-        Command::Share(args) => share::run(&args, cli.format),
-        #[cfg(feature = "postgres")]
-        Command::Unshare(args) => unshare::run(&args, cli.format),
-        #[cfg(not(feature = "postgres"))]
-        Command::Share(_) => Err(usage::missing("share", &[]).into()),
-        #[cfg(not(feature = "postgres"))]
-        Command::Unshare(_) => Err(usage::missing("unshare", &[]).into()),
-        Command::Eval(args) => eval::run(args, cli.format),
-        Command::Embed(args) => embed::run(args, cli.format),
-        Command::Reindex(args) => reindex::run(args, cli.format),
-        Command::Stats(args) => stats::run(args, cli.format),
-        Command::Verify(args) => verify::run(args, cli.format),
-        Command::Backup(args) => backup::run(&args, cli.format),
-        Command::Purge(args) => purge::run(&args, cli.format),
-        Command::Salvage(args) => salvage::run(&args, cli.format),
-        #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(args, cli.format),
-        #[cfg(feature = "serve")]
-        Command::Token(args) => serve::make_token(args, cli.format),
-        #[cfg(all(feature = "serve", unix))]
-        Command::Mcp(args) => mcp::run(args),
-        #[cfg(not(feature = "serve"))]
-        Command::Serve(_) => Err(usage::missing("serve", &[]).into()),
-        #[cfg(not(feature = "serve"))]
-        Command::Token(_) => Err(usage::missing("token", &[]).into()),
-        #[cfg(not(feature = "serve"))]
-        Command::Mcp(_) => Err(usage::missing("mcp", &[]).into()),
-        #[cfg(all(feature = "serve", not(unix)))]
-        Command::Mcp(_) => Err(UsageError(
-            "`mcp` needs Unix sockets, which this system does not have; run `mnemon serve`, and give clients its address with /mcp".to_owned(),
-        )
-        .into()),
-        Command::Models(args) => models::run(args, cli.format),
-        Command::Runtime(args) => runtime::run(args, cli.format),
-        #[cfg(feature = "bench")]
-        Command::Bench(args) => bench::run(args, cli.format),
-        #[cfg(not(feature = "bench"))]
-        Command::Bench(_) => Err(usage::missing("bench", &[]).into()),
-    };
-    match result {
+    match cli.command.run(cli.format) {
         Ok(Status(status)) => status,
         // A reader such as `head` closes the pipe when it has seen enough: not a failure.
         Err(error) if output::is_closed_pipe(&error) => 0,
         Err(error) => {
-            let status = if error.is::<UsageError>() { usage::STATUS } else { 1 };
-            stderr::failure(&error, status);
+            let status = if error.is::<UsageError>() { Status::USAGE.0 } else { 1 };
+            output::failure(&error, status);
             status
+        }
+    }
+}
+
+impl Command {
+    /// Returns how far the command's reads may be behind a shared database, unless --freshness says so.
+    #[cfg(feature = "postgres")]
+    fn freshness(&self) -> mnemon::Freshness {
+        match self {
+            // A server answers while the shared database cannot be reached.
+            #[cfg(feature = "serve")]
+            Command::Serve(_) => mnemon::Freshness::default(),
+            #[cfg(all(feature = "serve", unix))]
+            Command::Mcp(_) => mnemon::Freshness::default(),
+            _ => mnemon::Freshness::Latest,
+        }
+    }
+
+    fn run(self, format: Format) -> anyhow::Result<Status> {
+        match self {
+            Command::Ingest(args) => ingest::run(args, format),
+            Command::Recall(args) => recall::run(args, format),
+            Command::Why(args) => why::run(&args, format),
+            Command::Namespaces(args) => contents::namespaces(args, format),
+            Command::Sessions(args) => contents::sessions(&args, format),
+            Command::Get(args) => contents::get(&args, format),
+            Command::Delete(args) => delete::run(args, format),
+            Command::Forget(args) => forget::forget(args, format),
+            Command::Audit(args) => forget::audit(&args, format),
+            Command::Hold(args) => forget::hold(args, format),
+            Command::Export(args) => transfer::export(&args, format),
+            Command::Import(args) => transfer::import(&args, format),
+            #[cfg(feature = "postgres")]
+            Command::Share(args) => share::share(&args, format),
+            #[cfg(feature = "postgres")]
+            Command::Unshare(args) => share::unshare(&args, format),
+            #[cfg(not(feature = "postgres"))]
+            Command::Share(_) => Err(usage::missing("share", &[]).into()),
+            #[cfg(not(feature = "postgres"))]
+            Command::Unshare(_) => Err(usage::missing("unshare", &[]).into()),
+            Command::Eval(args) => eval::run(args, format),
+            Command::Embed(args) => embed::run(args, format),
+            Command::Reindex(args) => reindex::run(args, format),
+            Command::Stats(args) => stats::run(args, format),
+            Command::Verify(args) => verify::verify(&args, format),
+            Command::Backup(args) => verify::backup(&args, format),
+            Command::Purge(args) => forget::purge(&args, format),
+            Command::Salvage(args) => verify::salvage(&args, format),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => serve::run(args, format),
+            #[cfg(feature = "serve")]
+            Command::Token(args) => serve::make_token(args, format),
+            #[cfg(all(feature = "serve", unix))]
+            Command::Mcp(args) => mcp::run(args),
+            #[cfg(not(feature = "serve"))]
+            Command::Serve(_) => Err(usage::missing("serve", &[]).into()),
+            #[cfg(not(feature = "serve"))]
+            Command::Token(_) => Err(usage::missing("token", &[]).into()),
+            #[cfg(not(feature = "serve"))]
+            Command::Mcp(_) => Err(usage::missing("mcp", &[]).into()),
+            #[cfg(all(feature = "serve", not(unix)))]
+            Command::Mcp(_) => Err(UsageError(
+                "`mcp` needs Unix sockets, which this system does not have; run `mnemon serve`, and give clients its address with /mcp".to_owned(),
+            )
+            .into()),
+            Command::Models(args) => models::run(args, format),
+            Command::Runtime(args) => models::runtime(args, format),
+            #[cfg(feature = "bench")]
+            Command::Bench(args) => bench::run(args, format),
+            #[cfg(not(feature = "bench"))]
+            Command::Bench(_) => Err(usage::missing("bench", &[]).into()),
         }
     }
 }
@@ -276,12 +276,12 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
     let wants_json = arguments.windows(2).any(|pair| pair[0] == "--format" && pair[1] == "json")
         || arguments.iter().any(|argument| argument == "--format=json");
     if error.use_stderr() && wants_json {
-        stderr::configure(Format::Json, false);
+        output::set_stderr(Format::Json, false);
         let text = error.render().to_string();
-        stderr::error(text.trim_start_matches("error: ").trim_end(), usage::STATUS);
+        output::error(text.trim_start_matches("error: ").trim_end(), Status::USAGE.0);
     } else {
         // There is nowhere to report that stderr is closed.
         let _ = error.print();
     }
-    if error.use_stderr() { usage::STATUS } else { 0 }
+    if error.use_stderr() { Status::USAGE.0 } else { 0 }
 }

@@ -1,9 +1,9 @@
-//! `mnemon mcp`: connects a client's stdio to the server of a database, which it starts if there is none.
+//! `mnemon mcp`: connects a client's stdio to the server of a database, and starts the server if there is none.
 //!
-//! It passes lines on and understands of MCP only what surviving the server takes: it keeps the client's introduction, so
-//! that it can introduce itself to the next server, and the requests that have no answer yet. Those that change nothing are
-//! asked again. A line that is no message of the protocol it answers itself, with an error: the server would leave it without
-//! an answer, or answer without its id.
+//! Lines pass through unchanged. So that the client outlives a server, its introduction is kept and repeated to the next
+//! server, and its requests are kept until they are answered: those that change nothing are asked again. A line that is
+//! no message of the protocol is answered here, with an error: the server would not answer it, or would answer without
+//! its id.
 
 use std::{
     collections::VecDeque,
@@ -24,21 +24,24 @@ use tokio::{
     },
 };
 
-use crate::{key, program, shared, status::Status};
+use crate::{
+    database,
+    usage::{self, Status},
+};
 
-/// The time that a server has to open its database and listen.
+/// How long a server may take to open its database and listen.
 const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// The wait for another line of the client that it sent already.
+/// How long to wait for a line that the client has sent already.
 const WAITING: Duration = Duration::from_millis(100);
-/// Restarts of the server in a row, without an answer of it between them.
+/// The largest number of restarts of the server without an answer between them.
 const MAX_RESTARTS: u32 = 5;
 
 /// Give an MCP client the memory of a database, over stdio.
 ///
-/// Any number of clients share one server for each database. It is started when the first client comes, and ends some time
-/// after the last has gone. A running `mnemon serve` of the same database is used instead. Put this command into the
-/// configuration of an editor or an assistant.
+/// Any number of clients share one server for each database. It is started when the first client comes, and ends some
+/// time after the last has gone. A running `mnemon serve` of the same database is used instead. Put this command into
+/// the configuration of an editor or an assistant.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database. It is created if it is missing.
@@ -66,20 +69,20 @@ struct Server {
     writer: OwnedWriteHalf,
 }
 
-/// The part of a message that tells a request, a notification and an answer apart.
+/// The fields that tell a request, a notification and an answer apart.
 #[derive(Deserialize)]
 struct Head {
     id: Option<Value>,
     method: Option<String>,
 }
 
-/// A request of the client.
 struct Request {
     id: Value,
     method: String,
     line: String,
 }
 
+/// The client's end of the connection.
 struct Shim {
     args: Args,
     socket: PathBuf,
@@ -100,7 +103,7 @@ impl Shim {
     }
 
     async fn run(mut self) -> anyhow::Result<()> {
-        // Bytes, because a line that is no UTF-8 is an error of the line's.
+        // Lines of bytes: one that is not UTF-8 is answered with an error, and does not end the stream.
         let mut stdin = BufReader::new(tokio::io::stdin()).split(b'\n');
         let mut server = self.connect().await?;
         let mut restarts = 0;
@@ -144,7 +147,7 @@ impl Shim {
                 };
             }
         }
-        // The client has said all, and is told what the server still answers.
+        // The client sends no more, and still gets the answers.
         while !self.unanswered.is_empty() {
             let Ok(Some(line)) = server.lines.next_line().await else {
                 self.fail_calls().await?;
@@ -162,7 +165,7 @@ impl Shim {
         send(server, line).await
     }
 
-    /// Keeps what another server must be told, or the client if there is none.
+    /// Keeps a line for the next server, if that must be told it.
     fn note(&mut self, line: &str) {
         match serde_json::from_str(line) {
             Ok(Head { id: Some(id), method: Some(method) }) => {
@@ -184,8 +187,8 @@ impl Shim {
         }
     }
 
-    /// Tells the client of calls that the server ended before it had answered. Other requests change nothing, and are asked
-    /// of the next server.
+    /// Answers calls of tools that the server left without an answer, with an error. Other requests change nothing: the
+    /// next server is asked them.
     async fn fail_calls(&mut self) -> anyhow::Result<()> {
         let (calls, others) =
             self.unanswered.drain(..).partition::<Vec<_>, _>(|request| request.method == "tools/call");
@@ -207,7 +210,7 @@ impl Shim {
         }
     }
 
-    /// Tells the client of all requests that no server answers any more.
+    /// Answers all requests that no server will answer any more, with an error.
     async fn fail_all(&mut self) -> anyhow::Result<()> {
         for request in std::mem::take(&mut self.unanswered) {
             let message = "the memory server ended before it had answered, and there is no other";
@@ -222,7 +225,7 @@ impl Shim {
         Ok(self.stdout.flush().await?)
     }
 
-    /// Connects to the server, which is started if it is not there, and introduces the client to it again.
+    /// Connects to the server, starts one if there is none, and introduces the client to it again.
     async fn connect(&mut self) -> anyhow::Result<Server> {
         let deadline = Instant::now() + START;
         loop {
@@ -248,8 +251,8 @@ impl Shim {
         }
     }
 
-    /// Repeats the client's introduction, whose answer the client has had, and what has no answer yet. Returns false if the
-    /// server is gone.
+    /// Repeats the client's introduction, whose answer the client has had already, and the requests without an answer.
+    /// Returns false if the server is gone.
     async fn introduce(&self, server: &mut Server) -> bool {
         for (at, line) in self.introduction.iter().enumerate() {
             if !send(server, line).await || at == 0 && !matches!(server.lines.next_line().await, Ok(Some(_))) {
@@ -264,10 +267,11 @@ impl Shim {
         true
     }
 
-    /// Starts a server that outlives this process. If there is one already, the new one finds the database open, and ends.
+    /// Starts a server that outlives this process. If another was faster, the new one finds the database open, and
+    /// ends.
     fn start(&mut self) -> anyhow::Result<()> {
         use std::os::unix::process::CommandExt;
-        let mut command = program::again()?;
+        let mut command = usage::this_program()?;
         command
             .arg("serve")
             .arg("--db")
@@ -278,12 +282,12 @@ impl Shim {
         if let Some(model) = &self.args.model {
             command.arg("--model").arg(model);
         }
-        if let Some(file) = key::file() {
+        if let Some(file) = database::key_file() {
             command.arg("--key-file").arg(file);
         }
-        if let Some(address) = shared::address() {
+        if let Some(address) = database::shared_address() {
             command.env("MNEMON_SHARED", address);
-            if let Some(freshness) = shared::freshness() {
+            if let Some(freshness) = database::freshness() {
                 command.arg("--freshness").arg(freshness);
             }
         }

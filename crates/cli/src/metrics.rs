@@ -1,4 +1,6 @@
-//! Retrieval metrics of one query, as TREC defines them, and statistics over many values.
+//! Retrieval metrics of one query, as TREC defines them, statistics over many values, and seeded random choices.
+
+use std::time::Instant;
 
 /// The ranks of the relevant items in one query's results.
 pub(crate) struct RelevantRanks {
@@ -64,8 +66,8 @@ impl RelevantRanks {
         self.normalised_gain(k, |rank| (rank as f64 + 1.0).log2())
     }
 
-    /// Returns LongMemEval's `ndcg_any@k`. Its discount is 1 at rank 1 and log2(rank) from rank 2, so that the first two
-    /// ranks count alike.
+    /// Returns LongMemEval's `ndcg_any@k`. Its discount is 1 at rank 1 and log2(rank) from rank 2, so that the first
+    /// two ranks count alike.
     pub(crate) fn ndcg_any_at(&self, k: usize) -> f64 {
         self.normalised_gain(k, |rank| if rank == 1 { 1.0 } else { (rank as f64).log2() })
     }
@@ -113,6 +115,73 @@ pub(crate) fn deviation(values: &[f64]) -> f64 {
 pub(crate) fn percentile(sorted: &[f64], p: f64) -> f64 {
     let rank = (p * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
+}
+
+/// The durations of calls, in microseconds.
+#[derive(Default)]
+pub(crate) struct Times(pub(crate) Vec<f64>);
+
+impl Times {
+    /// Runs a call and adds its duration, unless it fails.
+    pub(crate) fn time<T, E>(&mut self, call: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let started = Instant::now();
+        let result = call()?;
+        self.add(started);
+        Ok(result)
+    }
+
+    /// Adds the time since a call began.
+    pub(crate) fn add(&mut self, started: Instant) {
+        self.0.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the `p` quantile, as [`percentile`] does. Sorts a copy.
+    pub(crate) fn percentile(&self, p: f64) -> f64 {
+        percentile_of(self.0.clone(), p)
+    }
+}
+
+/// Returns the `p` quantile of values in any order, as [`percentile`] does.
+pub(crate) fn percentile_of(mut values: Vec<f64>, p: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    percentile(&values, p)
+}
+
+/// A SplitMix64 generator of random numbers (Steele et al. 2014), the same in every run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// Returns a number from 0 to `count` - 1; `count` must be at least 1. The bias is below `count` / 2^64.
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        ((u128::from(z) * count as u128) >> 64) as usize
+    }
+
+    /// Draws up to `count` items without replacement, in random order.
+    pub(crate) fn sample<T>(&mut self, mut from: Vec<T>, count: usize) -> Vec<T> {
+        for at in 0..count.min(from.len()) {
+            let other = at + self.below(from.len() - at);
+            from.swap(at, other);
+        }
+        from.truncate(count);
+        from
+    }
 }
 
 #[cfg(test)]
@@ -171,5 +240,21 @@ mod tests {
         assert_eq!(mean(&values), 5.0);
         assert!((deviation(&values) - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!((mean(&[]), deviation(&[]), deviation(&[3.0])), (0.0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn samples_are_even_and_repeat() {
+        let mut counts = [0; 10];
+        for seed in 0..2_000 {
+            let mut sample = Random::new(seed).sample((0..10).collect(), 3);
+            assert_eq!(sample, Random::new(seed).sample((0..10).collect(), 3));
+            sample.iter().for_each(|&one: &usize| counts[one] += 1);
+            sample.sort_unstable();
+            sample.dedup();
+            assert_eq!(sample.len(), 3);
+        }
+        // Each is expected 600 times in 2,000 draws, with a standard deviation of 20.
+        assert!(counts.iter().all(|count| (500..700).contains(count)), "{counts:?}");
+        assert_eq!(Random::new(1).sample(vec![7], 3), [7]);
     }
 }

@@ -1,7 +1,7 @@
 //! Files that commands write, and which files they may replace.
 //!
-//! A file is written under a temporary name beside its own, which it gets when it is whole. It takes the place of another
-//! file only with --force, only if that is of the same kind, and never if the command reads it.
+//! A file is written under a temporary name beside its own, which it gets when it is whole. It takes the place of
+//! another file only with --force, only if that is of the same kind, and never if the command reads it.
 
 use std::{
     fs::{self, File, Metadata},
@@ -50,10 +50,10 @@ pub(crate) const VECTORS: Kind = Kind {
     is: |bytes| bytes.first_chunk().is_some_and(|width| (1..1 << 20).contains(&u32::from_le_bytes(*width))),
 };
 
-/// More bytes than any kind needs.
+/// Number of bytes by which a kind is told: more than any kind needs.
 const HEAD: usize = 256;
 const SUFFIX: &str = ".new";
-/// The random letters and digits in a temporary name.
+/// Number of random letters and digits in a temporary name.
 const RANDOM: usize = 8;
 
 /// A file that a command writes. Dropped without [`OutputFile::finish`], it leaves nothing.
@@ -62,9 +62,9 @@ pub(crate) struct OutputFile {
     out: Out,
     kind: Kind,
     force: Force,
-    /// The file of this name, if there is one.
+    /// The file that has this name already, if there is one.
     old: Option<Handle>,
-    /// The file whose mode and owner the new one gets, if it is to have those of another.
+    /// The mode and owner that the new file gets: those of the old one, or of the database.
     like: Option<Metadata>,
 }
 
@@ -75,7 +75,7 @@ enum Out {
 }
 
 impl OutputFile {
-    /// Begins a file. `like` is the database whose contents it gets: who may not read that may not read the file.
+    /// Begins a file. `like` is the database whose contents it gets, and whose access rights.
     ///
     /// # Errors
     /// A file of this name exists and may not be replaced; what has this name is no regular file.
@@ -124,7 +124,7 @@ impl OutputFile {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// A file of this name was made meanwhile, or what was to be replaced may not be any more.
+    /// A file of this name was created meanwhile, or the old one may no longer be replaced.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let OutputFile { path, out, kind, force, old, like } = self;
         let name = || path.display().to_string();
@@ -182,7 +182,7 @@ impl Write for OutputFile {
     }
 }
 
-/// Takes the temporary name out of an error of the crate `tempfile`: the user knows the file by the name that it was to get.
+/// Takes the temporary name out of an error of the crate `tempfile`: the user knows only the final name.
 fn without_name(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path ") {
         Some((reason, _)) => io::Error::new(error.kind(), reason),
@@ -208,8 +208,8 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Creates a locked file beside another, and removes those that killed commands left there. With `is_private`, only this
-/// user can read it.
+/// Creates a locked temporary file beside another, and removes those that killed commands left there. With
+/// `is_private`, only this user can read it.
 fn temporary(path: &Path, is_private: bool) -> io::Result<NamedTempFile> {
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(path.file_name().unwrap_or_default());

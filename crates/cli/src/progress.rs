@@ -1,19 +1,20 @@
-//! Shows on stderr how far long work is: the phase that runs, its rate and the time left.
+//! Shows the progress of long work on stderr: the phase that runs, its rate and the time left.
 //!
 //! A terminal shows one line that is drawn again. Elsewhere, such as in a log, a line is printed every 10 seconds, or
 //! every [`SECONDS_ENV`] seconds. A quiet command shows nothing.
 
 use std::{
-    io::{IsTerminal, stderr as system_stderr},
+    io::{IsTerminal, stderr},
     sync::{Mutex, MutexGuard, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mnemon::{Engine, Namespace};
 use serde_json::json;
 
-use crate::{printable, stderr};
+use crate::output;
 
 /// The environment variable with the seconds between two lines where stderr is not a terminal; 0 prints every step.
 const SECONDS_ENV: &str = "MNEMON_PROGRESS_SECONDS";
@@ -45,7 +46,7 @@ impl From<u64> for Total {
     }
 }
 
-/// The state of the phase that runs.
+/// The phase that runs.
 struct Phase {
     name: String,
     /// The unit that is counted, such as messages. Bytes are shown in MB.
@@ -60,7 +61,7 @@ struct Phase {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let is_drawn = system_stderr().is_terminal() && !stderr::is_quiet();
+        let is_drawn = stderr().is_terminal() && !output::is_quiet();
         let target = if is_drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let seconds = std::env::var(SECONDS_ENV).ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
         let every = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -69,12 +70,11 @@ impl Progress {
         let phase = Phase { name, unit: "", done: 0, total: Total::Unknown, first: 0, started: now, printed: now };
         Progress {
             bar: ProgressBar::with_draw_target(None, target),
-            every: (!is_drawn && !stderr::is_quiet()).then_some(every),
+            every: (!is_drawn && !output::is_quiet()).then_some(every),
             phase: Mutex::new(phase),
         }
     }
 
-    /// Begins a phase.
     pub(crate) fn begin(&self, name: &str, unit: &'static str, total: impl Into<Total>) {
         let mut phase = self.lock();
         phase.name = name.to_owned();
@@ -83,7 +83,7 @@ impl Progress {
         self.draw(&phase);
     }
 
-    /// Reports how much of a phase is done, which begins with this call unless it is the one that runs.
+    /// Reports how much of a phase is done. Begins the phase unless it is the one that runs.
     pub(crate) fn report(&self, name: &str, unit: &'static str, done: u64, total: u64) {
         if self.lock().name != name {
             self.begin(name, unit, total);
@@ -92,14 +92,12 @@ impl Progress {
         self.set(done, total);
     }
 
-    /// Reports how much of the phase is done.
     pub(crate) fn set(&self, done: u64, total: impl Into<Total>) {
         let mut phase = self.lock();
         (phase.done, phase.total) = (done, total.into());
         self.show(&mut phase);
     }
 
-    /// Reports that more of the phase is done.
     pub(crate) fn inc(&self, more: u64) {
         let mut phase = self.lock();
         phase.done += more;
@@ -108,11 +106,42 @@ impl Progress {
 
     /// Prints a note above the line.
     pub(crate) fn note(&self, text: &str) {
-        self.bar.suspend(|| stderr::note(text));
+        self.bar.suspend(|| output::note(text));
     }
 
-    /// Runs `work`, and calls `measure`, which reports the progress, at times until the work ends.
-    pub(crate) fn watch<T: Send>(&self, work: impl FnOnce() -> T + Send, mut measure: impl FnMut(&Self)) -> T {
+    /// Embeds all pending messages, as a phase.
+    pub(crate) fn embed(&self, engine: &Engine) -> mnemon::Result<()> {
+        let blocking = engine.blocking();
+        let pending = blocking.pending()?;
+        self.begin("embedding", "messages", pending);
+        self.set(0, pending);
+        let embedded = self.watch(
+            || blocking.flush(),
+            || {
+                if let Ok(left) = blocking.pending() {
+                    self.set(pending.saturating_sub(left), pending);
+                }
+            },
+        );
+        embedded.map(drop)
+    }
+
+    /// Links the vectors of a namespace in its graph, as a phase, if the namespace is large enough to have a graph.
+    pub(crate) fn link(&self, engine: &Engine, namespace: &Namespace) -> mnemon::Result<()> {
+        let blocking = engine.blocking();
+        self.watch(
+            || blocking.optimize(namespace),
+            || match blocking.index_stats(namespace) {
+                Ok(stats) if stats.linked > 0 => {
+                    self.report("linking", "vectors", stats.linked as u64, stats.vectors as u64);
+                }
+                _ => {}
+            },
+        )
+    }
+
+    /// Runs `work`, and calls `measure`, which reports the progress, every [`MEASURED_EVERY`] until the work ends.
+    fn watch<T: Send>(&self, work: impl FnOnce() -> T + Send, mut measure: impl FnMut()) -> T {
         thread::scope(|scope| {
             let (running, ended) = mpsc::channel::<()>();
             let worker = scope.spawn(move || {
@@ -120,7 +149,7 @@ impl Progress {
                 work()
             });
             while ended.recv_timeout(MEASURED_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-                measure(self);
+                measure();
             }
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -136,7 +165,7 @@ impl Progress {
             phase.printed = Instant::now();
             let seconds = phase.started.elapsed().as_secs_f64();
             let (rate, left) = (phase.rate(seconds), phase.left(seconds));
-            stderr::print(&format!("{}: {}", phase.name, phase.figures(seconds)), || {
+            output::on_stderr(&format!("{}: {}", phase.name, phase.figures(seconds)), || {
                 let Phase { name, unit, done, .. } = phase;
                 json!({ "progress": {
                     "phase": name, "unit": unit, "done": done, "total": phase.total.number(), "per_second": rate,
@@ -154,7 +183,7 @@ impl Progress {
             if phase.total == Total::Unknown { "{prefix}: {wide_msg}" } else { "{prefix} [{bar:20}] {wide_msg}" };
         let style = ProgressStyle::with_template(template).expect("the templates are constants");
         self.bar.set_style(style.progress_chars("=> "));
-        self.bar.set_prefix(printable::line(&phase.name).into_owned());
+        self.bar.set_prefix(output::escaped_line(&phase.name).into_owned());
         self.bar.set_length(phase.total.number().unwrap_or(0));
         self.bar.set_position(phase.done);
         self.bar.set_message(phase.figures(phase.started.elapsed().as_secs_f64()));
@@ -257,7 +286,7 @@ mod tests {
     fn work_is_measured_until_it_ends() {
         let progress = Progress::new();
         let (measured, wait) = mpsc::channel();
-        let answer = progress.watch(move || wait.recv().map(|()| 42), |_| measured.send(()).unwrap_or_default());
+        let answer = progress.watch(move || wait.recv().map(|()| 42), || measured.send(()).unwrap_or_default());
         assert_eq!(answer, Ok(42));
     }
 }

@@ -4,31 +4,29 @@ use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use mnemon::{
-    CachedEmbedder, Config, DatabaseFile, Device, Embedder, GateReport, GenerationState, Precision, ReindexOptions,
+    CachedEmbedder, Config, DatabaseFile, Embedder, GateReport, GenerationState, Precision, ReindexOptions,
     ReindexPhase, ReindexProgress, ReindexReport,
 };
 use serde_json::json;
 
 use crate::{
-    input, key,
+    database,
     output::{self, Format, counted},
     progress::Progress,
-    shared,
-    status::Status,
-    usage,
+    usage::{self, DeviceOption, Status},
 };
 
-/// Exit status if the quality gate rejected the new vectors.
-const REJECTED: u8 = 4;
+/// The exit status if the quality gate rejected the new vectors.
+const REJECTED: Status = Status(4);
 
 /// Convert a database to another model or precision.
 ///
-/// All messages are embedded again, or their vectors are converted if only the precision changes to fewer bits, while the
-/// old vectors keep serving. Sample queries then compare the new vectors with the old ones and with an exact scan, and one commit
-/// switches. If the command is stopped or killed, the old vectors keep serving and the same command resumes. After the
-/// switch the old vectors are kept, and --rollback switches back. Without --model and --precision, the database is
-/// converted to the current state of its own model's folder. Exit status 4: the new vectors were rejected and do not
-/// serve.
+/// All messages are embedded again, or their vectors are converted if only the precision changes to fewer bits, while
+/// the old vectors keep serving. Sample queries then compare the new vectors with the old ones and with an exact scan,
+/// and one commit switches. If the command is stopped or killed, the old vectors keep serving and the same command
+/// resumes. After the switch the old vectors are kept, and --rollback switches back. Without --model and --precision,
+/// the database is converted to the current state of its own model's folder. Exit status 4: the new vectors were
+/// rejected and do not serve.
 ///
 /// With --shared, all machines are moved. The same command on several machines, each with a file of its own, shares the
 /// work out: each embeds namespaces that no other does. The first that has compared the models decides for all, and
@@ -42,10 +40,8 @@ pub(crate) struct Args {
     /// records.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
-    /// `cuda`.
-    #[arg(long, default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    device: DeviceOption,
     /// The new precision of the vectors: f16, f32 for twice the size, or i8 for a half. Default: unchanged.
     #[arg(long)]
     precision: Option<Precision>,
@@ -71,9 +67,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let database = key::database(&args.db)?;
+    let database = database::file(&args.db)?;
     if args.drop_previous && args.model.is_none() && args.precision.is_none() {
-        let dropped = match shared::open(&args.db)? {
+        let dropped = match database::open_replica(&args.db)? {
             Some(engine) => engine.blocking().drop_previous()?,
             None => mnemon::drop_previous(database)?,
         };
@@ -86,14 +82,14 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&database, state), Ok)?;
-    let mut embedder: Arc<dyn Embedder> = Arc::new(input::embedder(&model, &args.device, None)?);
+    let mut embedder: Arc<dyn Embedder> = Arc::new(database::embedder(&model, &args.device.device, None)?);
     let mut cache = None;
     if let Some(file) = &args.embedding_cache {
-        // A wrong key is an error here, and would empty the cache.
+        // A wrong key is an error here. The cache would take it for a new key, and be emptied.
         mnemon::serving_model(&database)?;
         let bytes = Config::default().embedding_cache_file_bytes;
         let mut builder = CachedEmbedder::builder(embedder).memory_bytes(0).file(file, bytes);
-        if let Some(key) = key::given()? {
+        if let Some(key) = database::key()? {
             builder = builder.encryption_key(key);
         }
         embedder = cache.insert(Arc::new(builder.open()?)).clone();
@@ -112,7 +108,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     (options.precision, options.samples) = (args.precision, args.samples);
     (options.min_recall, options.min_overlap) = (args.min_recall, args.min_overlap);
     options.keep_previous = !args.drop_previous;
-    let report = match (shared::open(&args.db)?, args.rollback) {
+    let report = match (database::open_replica(&args.db)?, args.rollback) {
         (Some(engine), true) => engine.blocking().rollback(embedder, progress)?,
         (Some(engine), false) => engine.blocking().reindex(embedder, options, progress)?,
         (None, true) => mnemon::rollback(database, embedder, progress)?,
@@ -129,7 +125,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         }
     }
     let failed = report.gate.is_some_and(|gate| gate.failed.is_some());
-    Ok(if failed { Status(REJECTED) } else { Status::SUCCESS })
+    Ok(if failed { REJECTED } else { Status::SUCCESS })
 }
 
 fn print(report: &ReindexReport) -> anyhow::Result<()> {

@@ -2,27 +2,24 @@
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
-use mnemon::{IndexKind, Namespace};
+use mnemon::Namespace;
 use mnemon_server::{Limits, NewToken, Notice, Right, Server, Settings};
 use serde_json::json;
 
 use crate::{
-    input, key,
-    memory_options::MemoryOptions,
+    database,
     output::{self, Format},
-    shared,
-    status::Status,
-    stderr, usage,
+    usage::{self, MemoryOptions, Status},
 };
 
 /// Serve a database over HTTP and MCP until a signal stops it.
 ///
-/// The server listens on loopback, without tokens, unless told otherwise: /v1 is documented at /v1/openapi.json, MCP is at
-/// /mcp, and /health, /ready and /metrics say how it is. On Unix it also listens on a socket of its own, where `mnemon
-/// mcp` finds it. SIGTERM and SIGINT let it finish what it took, and close the database.
+/// The server listens on loopback, without tokens, unless told otherwise: /v1 is documented at /v1/openapi.json, MCP is
+/// at /mcp, and /health, /ready and /metrics say how it is. On Unix it also listens on a socket of its own, where
+/// `mnemon mcp` finds it. SIGTERM and SIGINT let it finish what it took, and close the database.
 ///
-/// Another address than a loopback one needs --tokens, because everyone who reaches it could read all memories. docs/server.md
-/// has the routes, the file of tokens, and examples.
+/// Another address than a loopback one needs --tokens, because everyone who reaches it could read all memories.
+/// docs/server.md has the routes, the file of tokens, and examples.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database. It is created if it is missing.
@@ -43,8 +40,8 @@ pub(crate) struct Args {
     /// The file of tokens, in TOML. With it every request needs a token. `mnemon token` makes one.
     #[arg(long, value_name = "FILE", conflicts_with = "private")]
     tokens: Option<PathBuf>,
-    /// A name under which clients reach this server, beside its address and localhost; any number of times. Requests that
-    /// name another host are refused, so that a page in a browser cannot reach the server by a name of its own.
+    /// A name under which clients reach this server, beside its address and localhost; any number of times. Requests
+    /// that name another host are refused, so that a page in a browser cannot reach the server by a name of its own.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// The certificate chain, in PEM. With --tls-key, connections are encrypted.
@@ -56,8 +53,8 @@ pub(crate) struct Args {
     /// Connections at a time. For another, the one is closed that has waited for a request the longest.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = usage::within(1..=65_536))]
     max_connections: usize,
-    /// Requests at a time. Others are answered with 503, and are to be repeated. Slow requests, such as a forget, have a
-    /// quarter as many places of their own.
+    /// Requests at a time. Others are answered with 503, and are to be repeated. Slow requests, such as a forget, have
+    /// a quarter as many places of their own.
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = usage::within(1..=65_536))]
     max_requests: usize,
     /// Bytes of the body of a request.
@@ -67,8 +64,8 @@ pub(crate) struct Args {
     /// take longer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     request_timeout: u64,
-    /// Requests that a token may make each second, unless its line in the file of tokens says otherwise. More are answered
-    /// with 429.
+    /// Requests that a token may make each second, unless its line in the file of tokens says otherwise. More are
+    /// answered with 429.
     #[arg(long, value_name = "N", default_value = "1000")]
     rate: NonZeroU32,
     #[command(flatten)]
@@ -83,15 +80,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    if !args.private {
-        usage::ensure(
-            args.listen.ip().is_loopback() || args.tokens.is_some(),
-            format!(
-                "{} is not a loopback address: give --tokens, or whoever reaches it reads all memories",
-                args.listen
-            ),
-        )?;
-    }
+    usage::ensure(
+        args.private || args.listen.ip().is_loopback() || args.tokens.is_some(),
+        format!("{} is not a loopback address: give --tokens, or whoever reaches it reads all memories", args.listen),
+    )?;
     let settings = Settings {
         listen: (!args.private).then_some(args.listen),
         idle: args.idle.map(Duration::from_secs),
@@ -105,7 +97,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },
-        is_replica: shared::address().is_some(),
+        is_replica: database::shared_address().is_some(),
         json_log: matches!(format, Format::Json),
         #[cfg(debug_assertions)]
         conformance_fixture: args.conformance_fixture,
@@ -113,28 +105,26 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         conformance_fixture: false,
     };
     let server = Server::new(settings, notify)?;
-    let mut config = input::config(IndexKind::Auto);
-    config.journal = args.journal;
+    let mut config = database::config()?.journal(args.journal);
     args.memory.set(&mut config);
-    key::set(&mut config)?;
-    let engine = input::engine(&args.db, args.model.as_deref(), config, true)?;
+    let engine = database::engine(&args.db, args.model.as_deref(), config, true)?;
     server.run(engine, &args.db)?;
     Ok(Status::SUCCESS)
 }
 
 fn notify(notice: &Notice) {
     match notice {
-        Notice::Note(text) => stderr::note(text),
-        Notice::Listening(address) => stderr::print(&notice.to_string(), || json!({ "listening": address })),
-        Notice::Warning(text) => stderr::print(&notice.to_string(), || json!({ "warning": text })),
-        other => stderr::note(other),
+        Notice::Note(text) => output::note(text),
+        Notice::Listening(address) => output::on_stderr(&notice.to_string(), || json!({ "listening": address })),
+        Notice::Warning(text) => output::on_stderr(&notice.to_string(), || json!({ "warning": text })),
+        other => output::note(other),
     }
 }
 
 /// Make a token for `mnemon serve`, and the entry for the file of tokens that allows it.
 ///
-/// The token is printed once. The entry has its hash alone; append it to the file that `mnemon serve --tokens` reads when it
-/// starts.
+/// The token is printed once. The entry has its hash alone; append it to the file that `mnemon serve --tokens` reads
+/// when it starts.
 #[derive(clap::Args)]
 pub(crate) struct TokenArgs {
     /// A name for the entry.

@@ -6,11 +6,9 @@ use mnemon::{CacheFileStats, EngineStats, GenerationState, Stats};
 use serde::Serialize;
 
 use crate::{
-    key,
-    memory_options::MemoryOptions,
+    database,
     output::{self, Format, counted},
-    status::Status,
-    stored,
+    usage::{MemoryOptions, Status},
 };
 
 /// Show the contents and sizes of a database, or of the file of an embedding cache.
@@ -32,7 +30,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
-    database: Option<Stats>,
+    stats: Option<Stats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<EngineStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,16 +38,16 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let database = args.db.as_deref().map(|path| mnemon::stats(key::database(path)?)).transpose()?;
-    let memory = match (&args.db, &database) {
+    let stats = args.db.as_deref().map(|path| mnemon::stats(database::file(path)?)).transpose()?;
+    let memory = match (&args.db, &stats) {
         (Some(path), Some(stats)) if args.load => Some(load(path, stats, &args.memory)?),
         _ => None,
     };
     let embedding_cache = args.embedding_cache.as_deref().map(mnemon::cache_file_stats).transpose()?;
     match format {
-        Format::Json => output::json(&Report { database, memory, embedding_cache })?,
+        Format::Json => output::json(&Report { stats, memory, embedding_cache })?,
         Format::Text => {
-            if let (Some(path), Some(stats)) = (&args.db, &database) {
+            if let (Some(path), Some(stats)) = (&args.db, &stats) {
                 show(path, stats)?;
             }
             if let Some(memory) = &memory {
@@ -69,9 +67,9 @@ fn mebibytes(bytes: u64) -> f64 {
 
 /// Loads each namespace of a database, one after the other.
 fn load(path: &Path, stats: &Stats, memory: &MemoryOptions) -> anyhow::Result<EngineStats> {
-    let mut config = stored::config()?;
+    let mut config = database::config()?.drain_on_open(false);
     memory.set(&mut config);
-    let engine = stored::builder(path, None)?.config(config).open_read_only()?;
+    let engine = database::without_model(path, None)?.config(config).open_read_only()?;
     for namespace in &stats.namespaces {
         engine.blocking().index_stats(&namespace.namespace)?;
     }

@@ -1,28 +1,29 @@
-//! `mnemon verify`
+//! `mnemon verify`, `mnemon backup` and `mnemon salvage`: whether a file is sound, and what helps if it is not.
 
 use std::path::PathBuf;
 
-use mnemon::{Error, VerifyReport};
+use mnemon::{EncryptionKey, Error, VerifyReport};
+use serde_json::json;
 
 use crate::{
-    key,
+    database,
     output::{self, Format},
-    status::Status,
+    usage::Status,
 };
 
 /// Check the pages of a database and the consistency of its records.
 ///
 /// Prints each problem, and exits with status 3 if there is one.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct VerifyArgs {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
 }
 
-pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
-    let report = match mnemon::verify(key::database(&args.db)?) {
-        // Damage where the file begins, or a file that was cut, keeps it from being opened.
+pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status> {
+    let report = match mnemon::verify(database::file(&args.db)?) {
+        // A file that was cut, or is damaged where it begins, cannot be opened.
         Err(error @ (Error::NotADatabase { .. } | Error::Corrupted { .. })) => {
             let mut report = VerifyReport::default();
             report.problems.push(error.to_string());
@@ -38,15 +39,76 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
             output::count("vectors", report.vectors)?;
             output::count("pending", report.pending)?;
             report.problems.iter().try_for_each(|problem| output::line(problem))?;
-            output::line(if report.problems.is_empty() {
-                match report.pages_checked {
-                    true => "sound",
-                    false => "sound; the pages of the file were not checked, because a process has it open for writing",
+            output::line(match (report.problems.is_empty(), report.pages_checked) {
+                (true, true) => "sound",
+                (true, false) => {
+                    "sound; the pages of the file were not checked, because a process has it open for writing"
                 }
-            } else {
-                "NOT SOUND: restore a backup, or take what can be read into a new database with `mnemon salvage`"
+                _ => "NOT SOUND: restore a backup, or take what can be read into a new database with `mnemon salvage`",
             })?;
         }
     }
-    Ok(if report.problems.is_empty() { Status::SUCCESS } else { Status(3) })
+    Ok(Status::of_check(report.problems.is_empty()))
+}
+
+/// Write a consistent copy of a database to a new file, without its free space.
+///
+/// The copy is read back page by page before it gets its name. To restore it, open it. It has the same key as the
+/// database, unless an option says otherwise: this is how a key is changed. No other process may have the database
+/// open: a program that has it open calls `Engine::backup`.
+#[derive(clap::Args)]
+pub(crate) struct BackupArgs {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// Encrypt the new file with the key in this file, also if the database is not encrypted.
+    #[arg(long, value_name = "FILE")]
+    new_key_file: Option<PathBuf>,
+    /// Do not encrypt the new file, although the database is encrypted.
+    #[arg(long, conflicts_with = "new_key_file")]
+    decrypt: bool,
+    /// The new file.
+    new: PathBuf,
+}
+
+pub(crate) fn backup(args: &BackupArgs, format: Format) -> anyhow::Result<Status> {
+    let new_key = match &args.new_key_file {
+        Some(file) => Some(EncryptionKey::from_file(file)?),
+        None if args.decrypt => None,
+        None => database::key()?,
+    };
+    mnemon::backup_with_key(database::file(&args.db)?, &args.new, new_key)?;
+    let bytes = std::fs::metadata(&args.new)?.len();
+    output::report(&json!({ "bytes": bytes }), &[("bytes", bytes)], format)?;
+    Ok(Status::SUCCESS)
+}
+
+/// Copy what can still be read of a damaged database into a new one, and list what could not.
+///
+/// Messages, sessions, documents, legal holds and the audit. If a hold cannot be read, all namespaces are held in the
+/// new database. Vectors and indexes are made again when the new database is opened. The damaged file does not change.
+/// The new one has the same key, mode and owner.
+#[derive(clap::Args)]
+pub(crate) struct SalvageArgs {
+    /// The damaged database.
+    damaged: PathBuf,
+    /// The new file.
+    new: PathBuf,
+}
+
+pub(crate) fn salvage(args: &SalvageArgs, format: Format) -> anyhow::Result<Status> {
+    let report = mnemon::salvage(database::file(&args.damaged)?, &args.new)?;
+    match format {
+        Format::Json => output::json(&report)?,
+        Format::Text => {
+            output::count("namespaces", report.namespaces)?;
+            output::count("sessions", report.sessions)?;
+            output::count("messages", report.messages)?;
+            output::count("documents", report.documents)?;
+            output::count("holds", report.holds)?;
+            output::count("audit", report.audit_entries)?;
+            report.lost.iter().try_for_each(|lost| output::line(&format!("lost: {lost}")))?;
+        }
+    }
+    Ok(Status::SUCCESS)
 }

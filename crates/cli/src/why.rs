@@ -1,26 +1,25 @@
 //! `mnemon why`
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use mnemon::{CrossEncoder, Engine, EngineBuilder, HitChange, IndexKind, JournalEntry, Namespace, Replay, ReplayedHit};
+use mnemon::{Engine, HitChange, IndexKind, JournalEntry, Namespace, Replay, ReplayedHit};
 use serde::Serialize;
 
 use crate::{
-    input, key,
+    database,
     output::{self, Format},
     recall::explain,
-    status::Status,
-    stored,
+    usage::Status,
 };
 
-/// The number of entries that are read at once.
+/// Number of entries that are read at once.
 const PAGE: usize = 256;
 
 /// Show why a message was recalled, and what the same question finds today.
 ///
-/// Prints the journal's latest entry in which the message was a hit: the question, and the message's rank and the terms of
-/// its score then. The question is asked again, and sentences say what changed. The journal has what was recalled by
+/// Prints the journal's latest entry in which the message was a hit: the question, and the message's rank and the terms
+/// of its score then. The question is asked again, and sentences say what changed. The journal has what was recalled by
 /// `mnemon recall --journal`, and by programs that set `Config::journal`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -53,16 +52,10 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
-    stored::check_namespace(&args.db, &args.namespace)?;
-    let mut config = input::config(IndexKind::Exact);
-    config.drain_on_open = false;
-    key::set(&mut config)?;
-    let builder = || -> anyhow::Result<EngineBuilder> {
-        let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
-        let Some(folder) = &args.rerank else { return Ok(builder) };
-        Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
-    };
-    let engine = stored::open_to_read(&builder, std::slice::from_ref(&args.namespace))?;
+    database::check_namespace(&args.db, &args.namespace)?;
+    let config = database::config()?.index(IndexKind::Exact);
+    let builder = || database::for_recall(&args.db, args.model.as_deref(), args.rerank.as_deref(), &config);
+    let engine = database::open_to_read(builder, std::slice::from_ref(&args.namespace))?;
     let (entry, other_entries) = find(&engine, args)?;
     let replay = engine.blocking().replay(&entry)?;
     let answer = Answer { entry, replay, other_entries };
@@ -131,7 +124,7 @@ fn print(Answer { entry, replay, other_entries }: &Answer, id: &str) -> anyhow::
     Ok(())
 }
 
-/// Returns sentences that say what changed, those on this message first.
+/// Returns sentences that say what changed, first those about this message.
 fn sentences(replay: &Replay, id: &str) -> Vec<String> {
     let mut sentences: Vec<String> = replay.hit(id).map(sentence).into_iter().collect();
     if replay.is_unchanged() {

@@ -8,11 +8,11 @@ use std::{
 };
 
 use anyhow::{anyhow, bail, ensure};
-use mnemon::{AuditEvent, Engine, Forget, Message, Namespace};
+use mnemon::{AuditEvent, Config, Engine, Forget, Message, Namespace};
 use serde_json::{Value, json};
 
-use super::{ingest_options::IngestOptions, timed::timed};
-use crate::{input, metrics::percentile, output, usage};
+use super::setup::IngestOptions;
+use crate::{database, database::Temporary, metrics::Times, output, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -32,11 +32,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let options = &args.ingest;
     let messages = options.messages()?;
-    let (engine, path, folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
-    for batch in messages.chunks(options.batch) {
-        engine.blocking().put_all(batch.to_vec())?;
-    }
-    engine.blocking().flush()?;
+    let Temporary { engine, path, folder } = options.database()?;
+    options.ingest(&engine, &messages)?;
     let bytes = |path: &Path| anyhow::Ok(std::fs::metadata(path)?.len());
     let file_bytes = bytes(&path)?;
 
@@ -46,21 +43,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     let copy = folder.path().join("backup.redb");
     let backup = beside_puts(&engine, || Ok(engine.blocking().backup(&copy)?))?;
-    // Opening it would make it grow.
+    // Measured before it is opened, which makes it grow.
     let backup_bytes = bytes(&copy)?;
-    let stored = input::engine(&copy, options.model.as_deref(), input::config(options.index), false)?;
+    let stored = database::engine(&copy, options.model.as_deref(), Config::default().index(options.index), false)?;
     let stored = stored.blocking().count_namespaces(None)?.messages;
     ensure!(stored >= messages.len() as u64, "the backup has {stored} of {} messages", messages.len());
 
     let ids: Vec<&(Namespace, Message)> = messages.iter().step_by(messages.len().div_ceil(args.forgets)).collect();
-    let mut forgets = Vec::new();
+    let mut forgets = Times::default();
     for (namespace, message) in &ids {
-        let receipt =
-            timed(&mut forgets, || engine.blocking().forget(Forget::messages(namespace, [message.id.as_str()])))?;
+        let receipt = forgets.time(|| engine.blocking().forget(Forget::messages(namespace, [message.id.as_str()])))?;
         let AuditEvent::Forget { forgotten, .. } = receipt.event else { bail!("the receipt is of another kind") };
         ensure!(forgotten.messages == 1, "a message was not forgotten");
     }
-    forgets.sort_by(f64::total_cmp);
     let purge = beside_puts(&engine, || Ok(engine.blocking().purge().map(drop)?))?;
     output::json(&json!({
         "bench": "backup",
@@ -72,8 +67,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "puts_alone": alone,
         "puts_beside_backup": backup,
         "puts_beside_purge": purge,
-        "forget_p50_us": percentile(&forgets, 0.5),
-        "forget_max_us": forgets.last(),
+        "forget_p50_us": forgets.percentile(0.5),
+        "forget_max_us": forgets.percentile(1.0),
         "targets": {"puts_beside_backup.max_ms": 50.0},
     }))
 }
@@ -82,13 +77,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 fn beside_puts(engine: &Engine, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Value> {
     let is_done = AtomicBool::new(false);
     let namespace: Namespace = "beside".parse()?;
-    let put = || -> mnemon::Result<Vec<f64>> {
-        let mut times = Vec::new();
+    let put = || -> mnemon::Result<Times> {
+        let mut times = Times::default();
         while !is_done.load(Ordering::Relaxed) {
             thread::sleep(PAUSE);
-            timed(&mut times, || engine.blocking().put(&namespace, vec![Message::user("the ferry leaves at nine")]))?;
+            times.time(|| engine.blocking().put(&namespace, vec![Message::user("the ferry leaves at nine")]))?;
         }
-        times.sort_by(f64::total_cmp);
         Ok(times)
     };
     let started = Instant::now();
@@ -102,7 +96,7 @@ fn beside_puts(engine: &Engine, work: impl FnOnce() -> anyhow::Result<()>) -> an
     done?;
     let puts = puts.map_err(|_| anyhow!("the thread that puts messages panicked"))??;
     ensure!(!puts.is_empty(), "no message was put meanwhile");
-    let ms = |at: f64| percentile(&puts, at) / 1e3;
+    let ms = |at: f64| puts.percentile(at) / 1e3;
     Ok(json!({
         "seconds": seconds, "puts": puts.len(), "p50_ms": ms(0.5), "p99_ms": ms(0.99), "max_ms": ms(1.0),
     }))

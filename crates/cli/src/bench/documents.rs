@@ -6,13 +6,16 @@ use std::{path::PathBuf, time::Instant};
 
 use anyhow::ensure;
 use mnemon::{
-    DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentSearch, IndexKind, Message, MetadataFilter,
-    Namespace, Precision,
+    Config, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentSearch, Message, MetadataFilter, Namespace,
 };
 use serde_json::{Value, json};
 
-use super::{process_memory::peak_bytes, sample, timed::timed};
-use crate::{input, metrics::percentile, output, random::Random, usage};
+use super::setup::{messages_or_sample, peak_bytes};
+use crate::{
+    database::Temporary,
+    metrics::{Random, Times},
+    output, usage,
+};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -35,7 +38,7 @@ pub(super) struct Args {
 
 /// Number of namespaces, each with the same number of documents.
 const NAMESPACES: usize = 100;
-/// Number of documents that are put one by one, at most a quarter of all.
+/// Number of documents that are put one by one; at most a quarter of all are.
 const SINGLE: usize = 1_000;
 /// Number of kinds of documents, which filters distinguish.
 const KINDS: usize = 10;
@@ -66,22 +69,22 @@ impl Corpus {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let texts: Vec<String> =
-        sample::messages(args.messages.as_deref())?.into_iter().map(|(_, message)| message.text()).collect();
+        messages_or_sample(args.messages.as_deref())?.into_iter().map(|(_, message)| message.text()).collect();
     ensure!(!texts.is_empty(), "the file has no messages");
     let corpus = Corpus { texts, documents: args.documents };
     let single = SINGLE.min(args.documents / 4);
-    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::default())?;
-    let (documents, options) =
-        (|number| engine.documents(&corpus.namespace(number)), || DocumentOptions::default().index(["text"]));
+    let Temporary { engine, path, folder: _folder } = Temporary::new(args.model.as_deref(), Config::default())?;
+    let documents = |number| engine.documents(&corpus.namespace(number));
+    let options = || DocumentOptions::default().index(["text"]);
 
-    // By turns, so that what disturbs one disturbs the other.
-    let (mut puts, mut messages) = (Vec::new(), Vec::new());
+    // One of each in turn, so that what disturbs one disturbs the other.
+    let (mut puts, mut messages) = (Times::default(), Times::default());
     for number in 0..single {
         let (documents, value) = (documents(number), corpus.value(number));
         let (namespace, message) = (corpus.namespace(number), Message::user(corpus.text(number)).in_session("talk"));
         let (key, options) = (corpus.key(number), options());
-        timed(&mut puts, || documents.blocking().put(key, value, options))?;
-        timed(&mut messages, || engine.blocking().put(&namespace, vec![message]))?;
+        puts.time(|| documents.blocking().put(key, value, options))?;
+        messages.time(|| engine.blocking().put(&namespace, vec![message]))?;
     }
     engine.blocking().flush()?;
     let started = Instant::now();
@@ -100,27 +103,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let indexed_seconds = started.elapsed().as_secs_f64();
 
     let mut random = Random::new(7);
-    let (mut gets, mut searches, mut filters, mut lists) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let [mut gets, mut searches, mut filters, mut lists] = std::array::from_fn(|_| Times::default());
     for _ in 0..args.reads {
         let number = random.below(args.documents);
         let (documents, key) = (documents(number), corpus.key(number));
-        let got = timed(&mut gets, || documents.blocking().get(&key))?;
+        let got = gets.time(|| documents.blocking().get(&key))?;
         ensure!(got.is_some_and(|got| got.value["number"] == number), "a document was not found by its key");
         let search = DocumentSearch::default().query(corpus.text(number));
-        let found = timed(&mut searches, || documents.blocking().search(search))?;
+        let found = searches.time(|| documents.blocking().search(search))?;
         ensure!(found.iter().any(|found| found.key == key), "a document was not found by its text");
         let kind = format!("kind-{}", number % KINDS);
         let search = DocumentSearch::default().filter(MetadataFilter::eq("kind", kind.as_str())?);
-        let found = timed(&mut filters, || documents.blocking().search(search))?;
+        let found = filters.time(|| documents.blocking().search(search))?;
         ensure!(found.iter().all(|found| found.value["kind"] == kind.as_str()), "a filter was ignored");
         let listing = DocumentNamespaces::default().prefix(["users"]);
-        let listed = timed(&mut lists, || engine.blocking().document_namespaces(listing))?;
+        let listed = lists.time(|| engine.blocking().document_namespaces(listing))?;
         ensure!(listed.len() == NAMESPACES, "a namespace was not listed");
     }
-    [&mut puts, &mut messages, &mut gets, &mut searches, &mut filters, &mut lists]
-        .into_iter()
-        .for_each(|times| times.sort_by(f64::total_cmp));
-    let (put, message) = (percentile(&puts, 0.5), percentile(&messages, 0.5));
+    let (put, message) = (puts.percentile(0.5), messages.percentile(0.5));
     output::json(&json!({
         "bench": "documents",
         "model": engine.model().to_string(),
@@ -128,20 +128,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "namespaces": NAMESPACES,
         "batch": args.batch,
         "put_p50_us": put,
-        "put_p99_us": percentile(&puts, 0.99),
+        "put_p99_us": puts.percentile(0.99),
         "message_put_p50_us": message,
-        "message_put_p99_us": percentile(&messages, 0.99),
+        "message_put_p99_us": messages.percentile(0.99),
         "put_to_message_put": put / message,
         "batch_puts_per_second": rest.len() as f64 / batch_seconds,
         "batch_puts_indexed_per_second": rest.len() as f64 / indexed_seconds,
-        "get_p50_us": percentile(&gets, 0.5),
-        "get_p99_us": percentile(&gets, 0.99),
-        "search_p50_us": percentile(&searches, 0.5),
-        "search_p99_us": percentile(&searches, 0.99),
-        "filter_p50_us": percentile(&filters, 0.5),
-        "filter_p99_us": percentile(&filters, 0.99),
-        "list_p50_us": percentile(&lists, 0.5),
-        "list_p99_us": percentile(&lists, 0.99),
+        "get_p50_us": gets.percentile(0.5),
+        "get_p99_us": gets.percentile(0.99),
+        "search_p50_us": searches.percentile(0.5),
+        "search_p99_us": searches.percentile(0.99),
+        "filter_p50_us": filters.percentile(0.5),
+        "filter_p99_us": filters.percentile(0.99),
+        "list_p50_us": lists.percentile(0.5),
+        "list_p99_us": lists.percentile(0.99),
         "file_bytes": std::fs::metadata(path)?.len(),
         "peak_memory_bytes": peak_bytes(),
     }))

@@ -9,12 +9,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use mnemon::{Config, Device, Embedder, EncryptionKey, Engine, Message, Model, Namespace, Query};
 use serde_json::{Map, Value, json};
 
-use super::{ingest_options::IngestOptions, sample, timed::timed};
-use crate::{input, metrics::percentile, output, progress::Progress, usage};
+use super::setup::{IngestOptions, spread};
+use crate::{
+    database,
+    metrics::{Times, percentile_of},
+    output,
+    progress::Progress,
+    usage,
+};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -38,9 +44,9 @@ const OPENINGS: usize = 10;
 /// The largest ratios that the project accepts.
 const TARGETS: [(&str, f64); 3] = [("put_p50_us", 1.5), ("ingest_s", 1.5), ("recall_p50_us", 1.1)];
 
-/// The figures that are measured of a database. Less is better for each: a durable put of one message, the batches with
-/// their embedding and indexing, a recall from what is loaded, opening the file, the first recall of a namespace then,
-/// and the size of the closed file.
+/// The figures of a database. Less is better for each: a durable put of one message; the batches with their embedding
+/// and indexing; a recall in a loaded namespace; opening the file; the first recall of a namespace afterwards; and the
+/// size of the closed file.
 const FIGURES: [&str; 6] =
     ["put_p50_us", "ingest_s", "recall_p50_us", "opening_p50_us", "first_recall_p50_us", "file_bytes"];
 type Figures = [f64; FIGURES.len()];
@@ -52,8 +58,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         format!("--puts {} leaves none of {} messages for batches; choose fewer", args.puts, messages.len()),
     )?;
     let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
-    let embedder = Arc::new(input::embedder(model, &Device::Cpu, None)?);
-    let bench = Bench { args, embedder, queries: sample::spread(&messages, args.queries), messages };
+    let embedder = Arc::new(database::embedder(model, &Device::Cpu, None)?);
+    let bench = Bench { args, embedder, queries: spread(&messages, args.queries), messages };
     ensure!(!bench.queries.is_empty(), "no message has text");
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     let progress = Progress::new();
@@ -92,29 +98,26 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures a new database.
+    /// Measures a new database, with a key or without.
     fn measure(&self, key: Option<EncryptionKey>) -> anyhow::Result<Figures> {
-        let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
+        let folder = database::temporary_folder()?;
         let path = folder.path().join("memory.redb");
-        let mut config: Config = input::config(self.args.ingest.index).precision(self.args.ingest.precision);
-        // The cost of the model is the same, and that of the cache is not measured.
-        config.embedding_cache = 0;
+        let IngestOptions { index, precision, .. } = self.args.ingest;
+        // The model costs the same in both, and the cache is not measured.
+        let mut config = Config::default().index(index).precision(precision).embedding_cache(0);
         config.encryption_key = key;
         let open = || Engine::builder(&path).config(config.clone()).embedder(self.embedder.clone()).open();
 
         let engine = open()?;
         let (single, bulk) = self.messages.split_at(self.args.puts);
-        let mut puts = Vec::new();
+        let mut puts = Times::default();
         for (namespace, message) in single {
             std::thread::sleep(PAUSE);
-            timed(&mut puts, || engine.blocking().put(namespace, vec![message.clone()]))?;
+            puts.time(|| engine.blocking().put(namespace, vec![message.clone()]))?;
         }
         engine.blocking().flush()?;
         let started = Instant::now();
-        for batch in bulk.chunks(self.args.ingest.batch) {
-            engine.blocking().put_all(batch.to_vec())?;
-        }
-        engine.blocking().flush()?;
+        self.args.ingest.ingest(&engine, bulk)?;
         let ingest_s = started.elapsed().as_secs_f64();
 
         let recall = |engine: &Engine, (namespace, text): &(Namespace, String)| {
@@ -124,30 +127,26 @@ impl Bench<'_> {
             engine.blocking().optimize(&query.0)?;
             recall(&engine, query)?;
         }
-        let mut recalls = Vec::new();
+        let mut recalls = Times::default();
         for query in &self.queries {
-            timed(&mut recalls, || recall(&engine, query))?;
+            recalls.time(|| recall(&engine, query))?;
         }
         drop(engine);
 
-        let (mut openings, mut first) = (Vec::new(), Vec::new());
+        let (mut openings, mut first) = (Times::default(), Times::default());
         let mut seen = BTreeSet::new();
         for query in self.queries.iter().filter(|query| seen.insert(&query.0)).take(OPENINGS) {
-            let engine = timed(&mut openings, open)?;
-            timed(&mut first, || recall(&engine, query))?;
+            let engine = openings.time(open)?;
+            first.time(|| recall(&engine, query))?;
         }
         let file_bytes = std::fs::metadata(&path)?.len() as f64;
+        let median = |times: Times| times.percentile(0.5);
         Ok([median(puts), ingest_s, median(recalls), median(openings), median(first), file_bytes])
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    percentile(&values, 0.5)
-}
-
 /// Returns the median of each figure over the rounds.
 fn medians(rounds: &[Figures]) -> Value {
-    let of = |at: usize| json!(median(rounds.iter().map(|figures| figures[at]).collect()));
+    let of = |at: usize| json!(percentile_of(rounds.iter().map(|figures| figures[at]).collect(), 0.5));
     FIGURES.iter().enumerate().map(|(at, name)| ((*name).to_owned(), of(at))).collect::<Map<_, _>>().into()
 }

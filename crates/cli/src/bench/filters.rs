@@ -1,27 +1,25 @@
-//! `mnemon bench filters`
+//! `mnemon bench filters`: the time that a filter adds to a recall, and what the graph misses with it.
 //!
-//! Measures the time that a filter adds to a recall, and what the graph misses with it. All messages are in one
-//! namespace, a second apart, and each has a random role, a random number and a random tag. The same queries are asked without a filter and with
-//! filters that match from half of the messages to one in a thousand, one after the other, so that noise of the machine
-//! is the same for all.
+//! All messages are in one namespace, a second apart, and each has a random role, a random number and a random tag. The
+//! same queries are asked without a filter, and with filters that match from half of the messages to one in a thousand.
+//! Each query is asked with all filters in turn, so that noise of the machine is the same for all.
 
 use std::time::Instant;
 
 use anyhow::ensure;
 use mnemon::{
-    Engine, Hits, IndexKind, MAX_K, Message, MetadataFilter, Namespace, Query, RankingStrategy, Role, TimeUse,
+    Config, Engine, Hits, IndexKind, MAX_K, Message, MetadataFilter, Namespace, Query, RankingStrategy, Role, TimeUse,
     Timestamp,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
+use super::setup::{IngestOptions, peak_bytes};
 use crate::{
-    input,
-    metrics::{mean, percentile},
-    output, phases,
+    database::{self, Temporary},
+    metrics::{Random, Times, mean},
+    output,
     progress::Progress,
-    random::Random,
     usage,
 };
 
@@ -40,10 +38,10 @@ pub(super) struct Args {
     rounds: usize,
 }
 
-/// The values of the two fields, each from 0 on.
+/// The numbers of values of the two fields, which begin at 0.
 const NUMBERS: usize = 1000;
 const TAGS: usize = 100;
-/// The difference of a similarity that is due to another order of additions.
+/// How much similarities differ if their products are added in another order.
 const TOLERANCE: f32 = 1e-5;
 
 /// A restriction of a recall.
@@ -61,13 +59,13 @@ struct Case {
     filter: Option<Filter>,
     /// The number of messages that it matches.
     matching: usize,
-    /// The first recall, which reads the values of the path if no filter had it before.
+    /// The first recall, which reads the values of the field unless an earlier filter has.
     first: f64,
     /// Later recalls.
-    times: Vec<f64>,
-    /// Recalls with filters that match as many messages and were not asked before.
-    new: Vec<f64>,
-    /// For each query the similarities of the hits by vectors alone.
+    times: Times,
+    /// Recalls with new filters, each of which matches as many messages.
+    new: Times,
+    /// The similarities of each query's hits by vectors alone.
     similarities: Vec<Vec<f32>>,
     /// The mean share of the nearest messages that the graph found.
     recall: f64,
@@ -84,25 +82,24 @@ struct Corpus {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let corpus = Corpus::new(args)?;
     let IngestOptions { model, index, precision, batch, .. } = &args.ingest;
-    let (engine, path, _folder) = input::temporary(model.as_deref(), *index, *precision)?;
+    let Temporary { engine, path, folder: _folder } = args.ingest.database()?;
     let identity = engine.model().to_string();
     let progress = Progress::new();
     corpus.messages.chunks(*batch).try_for_each(|batch| engine.blocking().put_all(batch.to_vec()).map(drop))?;
-    phases::embed(&engine, &progress)?;
-    phases::link(&engine, &corpus.namespace, &progress)?;
+    progress.embed(&engine)?;
+    progress.link(&engine, &corpus.namespace)?;
     let stats = engine.blocking().index_stats(&corpus.namespace)?;
     let mut cases = corpus.cases()?;
     corpus.measure(&mut cases, &engine, args.rounds, &progress)?;
     let peak_memory_bytes = peak_bytes();
     drop(engine);
 
-    // The same file with an index that computes the dot products of all vectors that a filter allows.
-    let mut config = input::config(IndexKind::Exact);
-    config.embedding_cache = 0;
-    let exact = input::engine(&path, model.as_deref(), config, false)?;
+    // The same file with an index that scans all vectors which a filter allows.
+    let config = Config::default().index(IndexKind::Exact).embedding_cache(0);
+    let exact = database::engine(&path, model.as_deref(), config, false)?;
     corpus.compare(&mut cases, &exact, &progress)?;
     drop(progress);
-    let unfiltered = percentile(&cases[0].times, 0.5);
+    let unfiltered = cases[0].times.percentile(0.5);
     output::json(&json!({
         "bench": "filters",
         "model": identity,
@@ -172,8 +169,8 @@ impl Corpus {
         }
     }
 
-    /// Recalls, and checks that there are k hits if as many messages match, and that the filter matches each. Returns
-    /// the hits and the time.
+    /// Recalls, and returns the hits and the time. Checks that there are k hits if as many messages match, and that the
+    /// filter matches each.
     fn recall(
         &self,
         engine: &Engine,
@@ -203,7 +200,7 @@ impl Corpus {
         for text in (0..rounds).flat_map(|_| &self.queries) {
             for case in &mut *cases {
                 let filter = case.filter.as_ref();
-                case.times.push(self.recall(engine, self.query(text, filter), filter, case.matching)?.1);
+                case.times.0.push(self.recall(engine, self.query(text, filter), filter, case.matching)?.1);
             }
             progress.inc(1);
         }
@@ -217,11 +214,9 @@ impl Corpus {
                     let count = (NUMBERS * case.matching).div_ceil(self.messages.len());
                     let new = Filter::Metadata(numbers(1 + 7 * at, count)?);
                     let query = self.query(text, Some(&new));
-                    case.new.push(self.recall(engine, query, Some(&new), self.matching(&new))?.1);
+                    case.new.0.push(self.recall(engine, query, Some(&new), self.matching(&new))?.1);
                 }
             }
-            case.times.sort_by(f64::total_cmp);
-            case.new.sort_by(f64::total_cmp);
         }
         Ok(())
     }
@@ -235,7 +230,7 @@ impl Corpus {
                 let filter = case.filter.as_ref();
                 let query = self.query(text, filter).strategy(RankingStrategy::Dense);
                 let (best, _) = self.recall(exact, query, filter, case.matching)?;
-                // By similarity: of messages with the same text any may be found.
+                // Similarities are compared, not ids: of messages with the same text any may be found.
                 let least = best.last().map_or(0.0, |hit| hit.similarity) - TOLERANCE;
                 let common = found.iter().filter(|similarity| **similarity >= least).count();
                 shares.push(if best.is_empty() { 1.0 } else { common as f64 / best.len() as f64 });
@@ -249,14 +244,14 @@ impl Corpus {
 
 impl Case {
     fn report(&self, unfiltered_p50: f64) -> Value {
-        let new = |p| (!self.new.is_empty()).then(|| percentile(&self.new, p));
+        let new = |p| (!self.new.is_empty()).then(|| self.new.percentile(p));
         json!({
             "filter": self.filter,
             "matching": self.matching,
             "first_us": self.first,
-            "p50_us": percentile(&self.times, 0.5),
-            "p99_us": percentile(&self.times, 0.99),
-            "added_p50_us": percentile(&self.times, 0.5) - unfiltered_p50,
+            "p50_us": self.times.percentile(0.5),
+            "p99_us": self.times.percentile(0.99),
+            "added_p50_us": self.times.percentile(0.5) - unfiltered_p50,
             "new_p50_us": new(0.5),
             "new_p99_us": new(0.99),
             "recall_at_k": self.recall,
@@ -274,7 +269,7 @@ impl Filter {
     }
 }
 
-/// Makes a filter that matches `count` numbers from `first` on, and round to 0 again.
+/// Returns a filter that matches `count` numbers from `first` on; 0 follows the last number.
 fn numbers(first: usize, count: usize) -> mnemon::Result<MetadataFilter> {
     let first = first % NUMBERS;
     let from = MetadataFilter::gte("number", first)?;

@@ -1,4 +1,4 @@
-//! `mnemon bench flush`
+//! `mnemon bench flush`: durable ingest, and long texts.
 
 use std::time::Instant;
 
@@ -6,8 +6,8 @@ use anyhow::ensure;
 use mnemon::{ContentPart, Embedder, Message, Namespace};
 use serde_json::json;
 
-use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
-use crate::{input, metrics::percentile, output};
+use super::setup::{IngestOptions, peak_bytes};
+use crate::{database::Temporary, metrics::Times, output};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -19,11 +19,11 @@ pub(super) struct Args {
     long: bool,
 }
 
-/// Minimum characters of a joined message.
+/// The least number of characters of a joined message.
 const LONG: usize = 2100;
-/// Bytes of the single text.
+/// The size of the single text in bytes.
 const SINGLE: usize = 1 << 20;
-/// The single text is embedded this many times.
+/// How often the single text is embedded.
 const ROUNDS: usize = 9;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -33,20 +33,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         messages = joined(messages);
         ensure!(!messages.is_empty(), "no session has {LONG} characters, which --long needs");
     }
-    let (engine, path, _folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
+    let Temporary { engine, path, folder: _folder } = options.database()?;
     let count = messages.len();
     let bytes: usize = messages.iter().map(|(_, message)| message.text().len()).sum();
-    let mut puts = Vec::new();
+    let mut puts = Times::default();
     let started = Instant::now();
     for batch in messages.chunks(options.batch) {
-        let put = Instant::now();
-        engine.blocking().put_all(batch.to_vec())?;
-        puts.push(put.elapsed().as_secs_f64() * 1e6);
+        puts.time(|| engine.blocking().put_all(batch.to_vec()))?;
     }
     let put_seconds = started.elapsed().as_secs_f64();
     engine.blocking().flush()?;
     let seconds = started.elapsed().as_secs_f64();
-    puts.sort_by(f64::total_cmp);
     let single = args.long.then(|| single_ms(&*engine.embedder(), &messages)).transpose()?;
     output::json(&json!({
         "bench": "flush",
@@ -58,15 +55,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "messages_per_second": count as f64 / seconds,
         "megabytes_per_second": bytes as f64 / 1e6 / seconds,
         "put_seconds": put_seconds,
-        "put_p50_us": percentile(&puts, 0.5),
-        "put_p99_us": percentile(&puts, 0.99),
+        "put_p50_us": puts.percentile(0.5),
+        "put_p99_us": puts.percentile(0.99),
         "embed_1_mib_p50_ms": single,
         "file_bytes": std::fs::metadata(path)?.len(),
         "peak_memory_bytes": peak_bytes(),
     }))
 }
 
-/// Joins consecutive turns of a session to long messages.
+/// Joins consecutive turns of a session to messages of at least [`LONG`] characters.
 fn joined(messages: Vec<(Namespace, Message)>) -> Vec<(Namespace, Message)> {
     let mut long: Vec<(Namespace, Message)> = Vec::new();
     for session in messages.chunk_by(|(a, first), (b, second)| a == b && first.session == second.session) {
@@ -95,12 +92,9 @@ fn single_ms(embedder: &dyn Embedder, messages: &[(Namespace, Message)]) -> anyh
         text.push('\n');
     }
     text.truncate(text.floor_char_boundary(SINGLE));
-    let mut times = Vec::new();
+    let mut times = Times::default();
     for _ in 0..ROUNDS {
-        let started = Instant::now();
-        embedder.embed_passages(&[&text])?;
-        times.push(started.elapsed().as_secs_f64() * 1e3);
+        times.time(|| embedder.embed_passages(&[&text]))?;
     }
-    times.sort_by(f64::total_cmp);
-    Ok(percentile(&times, 0.5))
+    Ok(times.percentile(0.5) / 1e3)
 }

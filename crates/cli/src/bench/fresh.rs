@@ -1,4 +1,4 @@
-//! `mnemon bench fresh`
+//! `mnemon bench fresh`: how soon a message is recalled after it was put.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use anyhow::ensure;
 use mnemon::{Message, Query, RankingStrategy};
 use serde_json::json;
 
-use super::ingest_options::IngestOptions;
-use crate::{input, metrics::percentile, output};
+use super::setup::IngestOptions;
+use crate::{database::Temporary, metrics::Times, output};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -21,21 +21,20 @@ pub(super) struct Args {
     meanings: usize,
 }
 
-/// How often a recall by meaning is tried.
+/// The time between two recalls by meaning.
 const EVERY: Duration = Duration::from_millis(2);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let options = &args.ingest;
-    let messages = options.messages()?;
-    let (engine, _path, _folder) = input::temporary(options.model.as_deref(), options.index, options.precision)?;
-    let (blocking, count, namespace) = (engine.blocking(), messages.len(), messages[0].0.clone());
-    for batch in messages.chunks(options.batch) {
-        blocking.put_all(batch.iter().map(|(_, message)| (namespace.clone(), message.clone())).collect())?;
-    }
-    blocking.flush()?;
+    let mut messages = options.messages()?;
+    let namespace = messages[0].0.clone();
+    messages.iter_mut().for_each(|(own, _)| own.clone_from(&namespace));
+    let Temporary { engine, folder: _folder, .. } = options.database()?;
+    let blocking = engine.blocking();
+    options.ingest(&engine, &messages)?;
     blocking.recall(&namespace, Query::new("warm"))?;
 
-    // A word of its own for each message, so that it must be the first hit.
+    // Each message has a word of its own, so that it must be the first hit.
     let put = |kind: &str, at: usize| -> anyhow::Result<(String, String)> {
         let text = format!("the parcel {kind}{at} is at the counter");
         let message = Message::user(text.as_str());
@@ -43,12 +42,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         blocking.put(&namespace, vec![message])?;
         Ok((id, text))
     };
-    let (mut words, mut meanings) = (Vec::new(), Vec::new());
+    let (mut words, mut meanings) = (Times::default(), Times::default());
     for at in 0..args.words {
         let started = Instant::now();
         let (id, _) = put("w", at)?;
         let hits = blocking.recall(&namespace, Query::new(format!("where is w{at}")).k(1))?;
-        words.push(started.elapsed().as_secs_f64() * 1e3);
+        words.add(started);
         ensure!(hits.first().is_some_and(|hit| hit.message.id == id), "a message was not found by its words");
     }
     blocking.flush()?;
@@ -60,19 +59,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             ensure!(started.elapsed() < Duration::from_secs(60), "a message was not found by meaning");
             std::thread::sleep(EVERY);
         }
-        meanings.push(started.elapsed().as_secs_f64() * 1e3);
+        meanings.add(started);
     }
-    words.sort_by(f64::total_cmp);
-    meanings.sort_by(f64::total_cmp);
+    let ms = |times: &Times, p| times.percentile(p) / 1e3;
     output::json(&json!({
         "bench": "fresh",
         "model": engine.model().to_string(),
-        "messages": count,
+        "messages": messages.len(),
         "words": words.len(),
-        "words_p50_ms": percentile(&words, 0.5),
-        "words_p99_ms": percentile(&words, 0.99),
+        "words_p50_ms": ms(&words, 0.5),
+        "words_p99_ms": ms(&words, 0.99),
         "meanings": meanings.len(),
-        "meanings_p50_ms": percentile(&meanings, 0.5),
-        "meanings_p99_ms": percentile(&meanings, 0.99),
+        "meanings_p50_ms": ms(&meanings, 0.5),
+        "meanings_p99_ms": ms(&meanings, 0.99),
     }))
 }

@@ -8,15 +8,18 @@ use std::{
 };
 
 use mnemon::{
-    BlockContent, BlockQuery, BufferLimits, Engine, FlushedBatch, IndexKind, Memory, MemoryBlock, Message, Namespace,
-    Precision, Result, StaticBlock, Tiktoken, VectorBlock,
+    BlockContent, BlockQuery, BufferLimits, Config, Engine, FlushedBatch, Memory, MemoryBlock, Message, Namespace,
+    Result, StaticBlock, Tiktoken, VectorBlock,
 };
 use serde_json::{Value, json};
 
-use super::{process_memory::peak_bytes, sample};
-use crate::{input, metrics::percentile, output};
+use super::setup::{messages_or_sample, peak_bytes};
+use crate::{
+    database::Temporary,
+    metrics::{Times, percentile_of},
+    output,
+};
 
-/// Options of `mnemon bench memory`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The messages; they are read as one conversation. Default: the built-in sample.
@@ -35,7 +38,7 @@ const RECENT: usize = 200;
 const PROMPTS: usize = 500;
 const TASKS: usize = 8;
 const ROUNDS: usize = 5;
-/// Maximum number of messages that a task puts.
+/// The largest number of messages that a task puts.
 const RATED: usize = 500;
 
 /// A block that counts the flushed messages.
@@ -57,32 +60,32 @@ impl MemoryBlock for Counter {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let one: Vec<Message> =
-        sample::messages(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
+        messages_or_sample(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
-    let (engine, path, _folder) = input::temporary(args.model.as_deref(), IndexKind::Auto, Precision::default())?;
+    let Temporary { engine, path, folder: _folder } = Temporary::new(args.model.as_deref(), Config::default())?;
     let (user, crowd): (Namespace, Namespace) = ("bench/user".parse()?, "bench/crowd".parse()?);
 
     let memory = open(&engine, &user, "put", BufferLimits::default())?;
     let mut flushed = 0;
-    let (puts, put_seconds) = timed(numbered(&talk, "put"), |message| {
-        flushed += memory.blocking().put(vec![message])?.flushed.concat().len();
-        Ok(())
-    })?;
+    let mut puts = Times::default();
+    let started = Instant::now();
+    for message in numbered(&talk, "put") {
+        flushed += puts.time(|| memory.blocking().put(vec![message]))?.flushed.concat().len();
+    }
+    let put_seconds = started.elapsed().as_secs_f64();
     // Flushed messages are embedded in the background: wait, so that this does not disturb what follows.
     memory.blocking().settle()?;
-    // The lower bound of a durable put, measured at the same time on the same file system.
+    // The lower bound of a durable put, on the same file system.
     let floor = fsyncs(&path.with_extension("floor"), puts.len().clamp(100, 1000))?;
-    let (put_p50, floor_p50) = (percentile(&puts, 0.5), percentile(&floor[1], 0.5));
+    let (put_p50, floor_p50) = (puts.percentile(0.5), floor.new_pages.percentile(0.5));
 
-    // Alternating rounds and their medians: single times vary.
-    let mut rates = (Vec::new(), Vec::new());
+    // Rounds alternate, and their medians count: single times vary.
+    let (mut single, mut grouped) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        rates.0.push(rate(&engine, &crowd, &talk, 1, round)?);
-        rates.1.push(rate(&engine, &crowd, &talk, TASKS, round)?);
+        single.push(rate(&engine, &crowd, &talk, 1, round)?);
+        grouped.push(rate(&engine, &crowd, &talk, TASKS, round)?);
     }
-    rates.0.sort_by(f64::total_cmp);
-    rates.1.sort_by(f64::total_cmp);
-    let (single, grouped) = (rates.0[ROUNDS / 2], rates.1[ROUNDS / 2]);
+    let (single, grouped) = (percentile_of(single, 0.5), percentile_of(grouped, 0.5));
 
     let prompts = Prompts::measure(&engine, &user, &talk, &one)?;
     let messages_not_embedded = talk.len().min(RATED) * ROUNDS * (1 + TASKS);
@@ -96,8 +99,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "flushed": flushed,
         "put_per_s": talk.len() as f64 / put_seconds,
         "put_p50_us": put_p50,
-        "put_p99_us": percentile(&puts, 0.99),
-        "fsync_1_page_p50_us": percentile(&floor[0], 0.5),
+        "put_p99_us": puts.percentile(0.99),
+        "fsync_1_page_p50_us": floor.one_page.percentile(0.5),
         "fsync_16_new_pages_p50_us": floor_p50,
         "put_beyond_fsync_p50_us": put_p50 - floor_p50,
         "put_1_task_per_s": single,
@@ -107,21 +110,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "recent": RECENT,
         "prompt_messages": prompts.messages,
         "prompt_tokens": prompts.tokens,
-        "assemble_p50_us": percentile(&prompts.assembles, 0.5),
-        "assemble_p99_us": percentile(&prompts.assembles, 0.99),
-        "get_p50_us": percentile(&prompts.gets, 0.5),
-        "get_p99_us": percentile(&prompts.gets, 0.99),
+        "assemble_p50_us": prompts.assembles.percentile(0.5),
+        "assemble_p99_us": prompts.assembles.percentile(0.99),
+        "get_p50_us": prompts.gets.percentile(0.5),
+        "get_p99_us": prompts.gets.percentile(0.99),
         "messages_not_embedded": messages_not_embedded,
-        "get_beside_not_embedded_p50_us": percentile(&beside.gets, 0.5),
-        "get_beside_not_embedded_p99_us": percentile(&beside.gets, 0.99),
+        "get_beside_not_embedded_p50_us": beside.gets.percentile(0.5),
+        "get_beside_not_embedded_p99_us": beside.gets.percentile(0.99),
         "peak_memory_bytes": peak_bytes(),
     }))
 }
 
-/// The times of prompts, sorted, in microseconds, and the size of the last one.
+/// The times of prompts, and the size of the last one.
 struct Prompts {
-    assembles: Vec<f64>,
-    gets: Vec<f64>,
+    assembles: Times,
+    gets: Times,
     messages: usize,
     tokens: usize,
 }
@@ -143,20 +146,23 @@ impl Prompts {
         let recent: Vec<Message> = talk.iter().cycle().take(RECENT).cloned().collect();
         memory.blocking().put(numbered(&recent, "prompt"))?;
         let questions: Vec<Message> = questions.iter().rev().cycle().take(PROMPTS).cloned().collect();
-        let mut prompts = Prompts { assembles: Vec::new(), gets: Vec::new(), messages: 0, tokens: 0 };
-        let mut times = |assemble: bool| -> anyhow::Result<Vec<f64>> {
-            let (times, _) = timed(numbered(&questions, "question"), |message| {
-                let blocking = memory.blocking();
-                let prompt = if assemble { blocking.assemble(message)? } else { blocking.get(Some(message))? };
+        let (blocking, mut messages, mut tokens) = (memory.blocking(), 0, 0);
+        let mut times = |assemble: bool| -> anyhow::Result<Times> {
+            let mut times = Times::default();
+            for message in numbered(&questions, "question") {
+                let prompt = times.time(|| match assemble {
+                    true => blocking.assemble(message),
+                    false => blocking.get(Some(message)),
+                })?;
                 anyhow::ensure!(prompt.failed.is_empty(), "{:?}", prompt.failed);
-                (prompts.messages, prompts.tokens) = (prompt.messages.len(), prompt.tokens);
-                Ok(())
-            })?;
+                (messages, tokens) = (prompt.messages.len(), prompt.tokens);
+            }
             Ok(times)
         };
+        // Warms up.
         times(true)?;
-        (prompts.assembles, prompts.gets) = (times(true)?, times(false)?);
-        Ok(prompts)
+        let (assembles, gets) = (times(true)?, times(false)?);
+        Ok(Prompts { assembles, gets, messages, tokens })
     }
 }
 
@@ -173,24 +179,7 @@ fn numbered(messages: &[Message], prefix: &str) -> Vec<Message> {
     messages.iter().enumerate().map(|(at, message)| message.clone().with_id(format!("{prefix}-{at}"))).collect()
 }
 
-/// Runs `work` on each message. Returns the sorted times in microseconds, and the total in seconds.
-fn timed(
-    messages: Vec<Message>,
-    mut work: impl FnMut(Message) -> anyhow::Result<()>,
-) -> anyhow::Result<(Vec<f64>, f64)> {
-    let mut times = Vec::with_capacity(messages.len());
-    let started = Instant::now();
-    for message in messages {
-        let one = Instant::now();
-        work(message)?;
-        times.push(one.elapsed().as_secs_f64() * 1e6);
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    times.sort_by(f64::total_cmp);
-    Ok((times, seconds))
-}
-
-/// Returns puts per second of several threads that each put to a session of their own.
+/// Returns the puts per second of several threads, each of which puts to a session of its own.
 fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize, round: usize) -> anyhow::Result<f64> {
     let talk = &talk[..talk.len().min(RATED)];
     let memories: Vec<Memory> = (0..tasks)
@@ -214,28 +203,33 @@ fn rate(engine: &Engine, user: &Namespace, talk: &[Message], tasks: usize, round
 const PAGES: usize = 16;
 const PAGE: u64 = 4096;
 
-/// Returns the sorted times in microseconds of writing and syncing one existing page, and of doing so with [`PAGES`]
-/// new pages of the file. Most pages of a growing database are new, and the file system then writes its own metadata
-/// too.
-fn fsyncs(path: &Path, count: usize) -> anyhow::Result<[Vec<f64>; 2]> {
+/// The times of writing and syncing one existing page of a file, and of [`PAGES`] new ones. Most pages of a growing
+/// database are new, and the file system then writes its own metadata too.
+#[derive(Default)]
+struct Fsyncs {
+    one_page: Times,
+    new_pages: Times,
+}
+
+fn fsyncs(path: &Path, count: usize) -> anyhow::Result<Fsyncs> {
     let mut file = File::create(path)?;
     file.write_all(&[0; PAGE as usize])?;
     file.set_len(PAGE * (1 + (count * PAGES) as u64))?;
     file.sync_all()?;
-    let mut times = [Vec::with_capacity(count), Vec::with_capacity(count)];
+    let mut result = Fsyncs::default();
     for at in 0..count {
-        for (pages, first) in [(1, 0), (PAGES, 1 + (at * PAGES) as u64)] {
+        let (one_page, new_pages) = (&mut result.one_page, &mut result.new_pages);
+        for (pages, first, times) in [(1, 0, one_page), (PAGES, 1 + (at * PAGES) as u64, new_pages)] {
             let started = Instant::now();
             for page in 0..pages as u64 {
                 file.seek(SeekFrom::Start((first + page) * PAGE))?;
                 file.write_all(&[at as u8; PAGE as usize])?;
             }
             file.sync_data()?;
-            times[usize::from(pages > 1)].push(started.elapsed().as_secs_f64() * 1e6);
+            times.add(started);
         }
     }
     drop(file);
     std::fs::remove_file(path)?;
-    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    Ok(times)
+    Ok(result)
 }

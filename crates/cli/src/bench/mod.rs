@@ -1,4 +1,4 @@
-//! `mnemon bench`
+//! `mnemon bench`: a measurement is a subcommand, in a file or folder of its own.
 
 mod ann;
 mod backup;
@@ -8,20 +8,17 @@ mod encryption;
 mod filters;
 mod flush;
 mod fresh;
-mod ingest_options;
 mod memory;
-mod process_memory;
 mod recall;
 mod reindex;
-mod sample;
 #[cfg(feature = "serve")]
 mod serve;
-mod timed;
+mod setup;
 mod users;
 
 use clap::Subcommand;
 
-use crate::{output::Format, status::Status};
+use crate::{output::Format, usage::Status};
 
 /// Measure speed, memory and recall on this machine; prints JSON.
 #[derive(clap::Args)]

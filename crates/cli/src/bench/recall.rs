@@ -1,4 +1,4 @@
-//! `mnemon bench recall`
+//! `mnemon bench recall`: latency, and sizes of the stored data.
 
 use std::{path::PathBuf, time::Instant};
 
@@ -6,8 +6,8 @@ use anyhow::ensure;
 use mnemon::{MAX_K, Namespace, Query, RankingStrategy};
 use serde_json::json;
 
-use super::{ingest_options::IngestOptions, process_memory::peak_bytes, sample};
-use crate::{input, metrics::percentile, output, usage};
+use super::setup::{IngestOptions, peak_bytes, spread};
+use crate::{database::Temporary, input, metrics::Times, output, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -43,16 +43,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let target = |own: Namespace| args.namespace.clone().unwrap_or(own);
             input::queries(path)?.into_iter().map(|line| (target(line.namespace), line.query)).collect()
         }
-        None => sample::spread(&messages, SAMPLED),
+        None => spread(&messages, SAMPLED),
     };
     ensure!(!queries.is_empty(), "there are no queries; give a file that has some with --queries");
     let text_bytes: usize = messages.iter().map(|(_, message)| message.text().len()).sum();
     let count = messages.len();
-    let (engine, path, _folder) =
-        input::temporary(args.ingest.model.as_deref(), args.ingest.index, args.ingest.precision)?;
+    let Temporary { engine, path, folder: _folder } = args.ingest.database()?;
     let model = engine.model().to_string();
     let blocking = engine.blocking();
     let started = Instant::now();
+    // Without copies, which the peak of the memory would count.
     let mut messages = messages.into_iter().peekable();
     while messages.peek().is_some() {
         blocking.put_all(messages.by_ref().take(args.ingest.batch).collect())?;
@@ -67,13 +67,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         blocking.optimize(&query.0)?;
         recall(query)?;
     }
-    let mut latencies = Vec::new();
+    let mut latencies = Times::default();
     for query in (0..args.rounds).flat_map(|_| &queries) {
-        let started = Instant::now();
-        recall(query)?;
-        latencies.push(started.elapsed().as_secs_f64() * 1e6);
+        latencies.time(|| recall(query))?;
     }
-    latencies.sort_by(f64::total_cmp);
     let peak_memory_bytes = peak_bytes();
     drop(engine);
     let stats = mnemon::stats(&path)?;
@@ -90,10 +87,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "sizes": stats.sizes,
         "recalls": latencies.len(),
         "k": args.k,
-        "p50_us": percentile(&latencies, 0.5),
-        "p95_us": percentile(&latencies, 0.95),
-        "p99_us": percentile(&latencies, 0.99),
-        "max_us": percentile(&latencies, 1.0),
+        "p50_us": latencies.percentile(0.5),
+        "p95_us": latencies.percentile(0.95),
+        "p99_us": latencies.percentile(0.99),
+        "max_us": latencies.percentile(1.0),
         "peak_memory_bytes": peak_memory_bytes,
     }))
 }

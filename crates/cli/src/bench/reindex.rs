@@ -16,8 +16,12 @@ use mnemon::{
 };
 use serde_json::{Value, json};
 
-use super::{ingest_options::IngestOptions, process_memory::peak_bytes};
-use crate::{input, metrics::percentile, output, usage};
+use super::setup::{IngestOptions, peak_bytes};
+use crate::{
+    database::{self, Temporary},
+    metrics::Times,
+    output, usage,
+};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -40,12 +44,12 @@ pub(super) struct Args {
     seconds: u64,
 }
 
-/// Number of messages that are searched for by their texts; after the reindex and after the rollback, as many of those
-/// put meanwhile.
+/// Number of messages that are searched for by their texts. After the reindex, and after the rollback, as many of the
+/// messages that were put meanwhile are searched for too.
 const SEARCHED: usize = 500;
-/// Number of messages that these, and the texts put meanwhile, are chosen from; and the number of words that each must
-/// exceed, so that its text is specific.
+/// Number of messages from which those, and the texts that are put meanwhile, are chosen.
 const SPREAD: usize = 20_000;
+/// Each of these has more words than this, so that its text is specific.
 const WORDS: usize = 5;
 const K: usize = 10;
 /// Number of puts before a flush and a search for the last one.
@@ -56,15 +60,15 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The phases of the measurement.
 const PHASES: [&str; 6] = ["before", "embedding", "loading", "trying", "after", "rollback"];
 
-/// Results of a loop in one phase.
+/// What a loop measured in one phase.
 #[derive(Default)]
 struct LoopResult {
-    latencies: Vec<f64>,
+    latencies: Times,
     failed: u64,
     missing: u64,
 }
 
-/// State shared by the loops.
+/// What the loops and the reindex share.
 struct Loops<'a> {
     engine: &'a Engine,
     /// Index into [`PHASES`].
@@ -76,7 +80,7 @@ struct Loops<'a> {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let model = args.ingest.model.as_deref().unwrap_or(Model::DEFAULT);
-    let load = |name: &str| anyhow::Ok(Arc::new(input::embedder(name, &Device::Cpu, None)?));
+    let load = |name: &str| anyhow::Ok(Arc::new(database::embedder(name, &Device::Cpu, None)?));
     let (from, to) = (load(model)?, load(&args.to)?);
     let stays = args.to_precision.is_none_or(|precision| precision == args.ingest.precision);
     usage::ensure(
@@ -91,13 +95,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         messages.iter_mut().for_each(|(own, _)| own.clone_from(namespace));
     }
     let count = messages.len();
-    let (engine, path, _folder) = input::temporary(Some(model), args.ingest.index, args.ingest.precision)?;
+    let Temporary { engine, path, folder: _folder } = args.ingest.database()?;
     let blocking = engine.blocking();
     let started = Instant::now();
-    for batch in messages.chunks(args.ingest.batch) {
-        blocking.put_all(batch.to_vec())?;
-    }
-    blocking.flush()?;
+    args.ingest.ingest(&engine, &messages)?;
     let ingest_rate = count as f64 / started.elapsed().as_secs_f64();
     // Every other message is searched for. The others are put again with changes, so that no new message outranks an
     // expected one.
@@ -122,7 +123,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (moved, recalls, puts) = thread::scope(|scope| {
         let recalls = scope.spawn(|| recall(&loops, &searched));
         let puts = scope.spawn(|| put(&loops, &again));
-        let moved = reindex_and_rollback(&loops, args, (from, to), &searched);
+        let moved = reindex_and_rollback(&loops, args, from, to, &searched);
         loops.stop.store(true, Ordering::Relaxed);
         (
             moved,
@@ -154,7 +155,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 fn reindex_and_rollback(
     loops: &Loops,
     args: &Args,
-    (from, to): (Arc<OnnxEmbedder>, Arc<OnnxEmbedder>),
+    from: Arc<OnnxEmbedder>,
+    to: Arc<OnnxEmbedder>,
     expected: &[(Namespace, String)],
 ) -> anyhow::Result<Value> {
     let enter = |phase: usize| loops.phase.store(phase, Ordering::Relaxed);
@@ -221,7 +223,7 @@ fn recall(loops: &Loops, searched: &[(Namespace, String)]) -> [LoopResult; PHASE
         let phase = &mut results[loops.phase.load(Ordering::Relaxed)];
         let started = Instant::now();
         let found = is_found(loops.engine, namespace, text, K);
-        phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
+        phase.latencies.add(started);
         match found {
             Ok(found) => phase.missing += u64::from(!found),
             Err(_) => phase.failed += 1,
@@ -230,8 +232,8 @@ fn recall(loops: &Loops, searched: &[(Namespace, String)]) -> [LoopResult; PHASE
     results
 }
 
-/// Puts messages one after the other, flushes at times and searches for the last one, until the loops are stopped. Each
-/// text is an earlier one with a number in front.
+/// Puts messages one after the other until the loops are stopped. Embeds them at times, and then searches for the last
+/// one. Each text is an earlier one with a number in front.
 fn put(loops: &Loops, again: &[(Namespace, String)]) -> [LoopResult; PHASES.len()] {
     let mut results = <[LoopResult; PHASES.len()]>::default();
     let (blocking, mut unflushed) = (loops.engine.blocking(), Vec::new());
@@ -245,7 +247,7 @@ fn put(loops: &Loops, again: &[(Namespace, String)]) -> [LoopResult; PHASES.len(
             Ok(_) => unflushed.push((namespace.clone(), text.clone())),
             Err(_) => phase.failed += 1,
         }
-        phase.latencies.push(started.elapsed().as_secs_f64() * 1e6);
+        phase.latencies.add(started);
         if number % PUTS_PER_FLUSH == PUTS_PER_FLUSH - 1 {
             match blocking.flush().and_then(|_| is_found(loops.engine, namespace, &text, K)) {
                 Ok(found) => phase.missing += u64::from(!found),
@@ -259,13 +261,12 @@ fn put(loops: &Loops, again: &[(Namespace, String)]) -> [LoopResult; PHASES.len(
 }
 
 fn summary(result: LoopResult) -> Value {
-    let mut sorted = result.latencies;
-    sorted.sort_by(f64::total_cmp);
+    let times = result.latencies;
     json!({
-        "count": sorted.len(),
-        "p50_us": percentile(&sorted, 0.5),
-        "p99_us": percentile(&sorted, 0.99),
-        "max_us": percentile(&sorted, 1.0),
+        "count": times.len(),
+        "p50_us": times.percentile(0.5),
+        "p99_us": times.percentile(0.99),
+        "max_us": times.percentile(1.0),
         "failed": result.failed,
         "missing": result.missing,
     })

@@ -1,16 +1,18 @@
-//! `mnemon bench users`
+//! `mnemon bench users`: very many namespaces under a memory budget.
 
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use mnemon::{Config, Engine, IndexKind, Message, Namespace, Query};
+use mnemon::{Config, Engine, Message, Namespace, Query};
 use serde_json::json;
 
-use super::{
-    process_memory::{peak_bytes, resident_bytes},
-    sample,
+use super::setup::{messages_or_sample, peak_bytes, resident_bytes};
+use crate::{
+    database,
+    metrics::{Random, Times},
+    output,
+    usage::{self, MemoryOptions},
 };
-use crate::{input, memory_options::MemoryOptions, metrics::percentile, output, random::Random, usage};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -45,18 +47,17 @@ fn word(mut number: usize) -> String {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let talk: Vec<Message> = sample::messages(None)?.into_iter().map(|(_, message)| message).collect();
+    let talk: Vec<Message> = messages_or_sample(None)?.into_iter().map(|(_, message)| message).collect();
     let name = |user: usize| -> Namespace { format!("users/{user}").parse().expect("a valid name") };
     // Each user has another part of the sample, and each message a word that no other message has.
     let said_at = |user: usize, at: usize| (user * 31 + at) % talk.len();
-    let mut config: Config = input::config(IndexKind::Auto);
+    let mut config = Config::default().embedding_cache(0);
     args.memory.set(&mut config);
-    config.embedding_cache = 0;
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir()?;
+    let folder = database::temporary_folder()?;
     let path = folder.path().join("memory.redb");
     let open = || -> anyhow::Result<(Engine, Duration)> {
         let started = Instant::now();
-        let engine = input::engine(&path, args.model.as_deref(), config.clone(), true)?;
+        let engine = database::engine(&path, args.model.as_deref(), config.clone(), true)?;
         Ok((engine, started.elapsed()))
     };
 
@@ -88,12 +89,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let (engine, opening) = open()?;
     let at_rest = resident_bytes();
     let mut random = Random::new(7);
-    let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    let (mut cold, mut warm) = (Times::default(), Times::default());
     let started = Instant::now();
     let mut most_resident = at_rest;
     for recall in 0..args.recalls {
         let (user, at) = (random.below(args.namespaces), random.below(args.messages));
-        // The words of a message of the user.
+        // The text of a message of the user.
         let question = format!("{} {}", talk[said_at(user, at)].text(), word(user * args.messages + at));
         let namespace = name(user);
         let loads = engine.blocking().stats().loads;
@@ -104,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             let time = one.elapsed().as_secs_f64() * 1e6;
             ensure!(hits.iter().any(|hit| hit.message.id == at.to_string()), "a message was not found");
             let is_cold = engine.blocking().stats().loads > loads && cold.len() + warm.len() == 2 * recall;
-            if is_cold { &mut cold } else { &mut warm }.push(time);
+            if is_cold { &mut cold } else { &mut warm }.0.push(time);
         }
         if recall % 100 == 0 {
             most_resident = most_resident.max(resident_bytes());
@@ -112,7 +113,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let stats = engine.blocking().stats();
-    [&mut cold, &mut warm].into_iter().for_each(|times| times.sort_by(f64::total_cmp));
     output::json(&json!({
         "bench": "users",
         "model": engine.model().to_string(),
@@ -123,10 +123,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         "opening_ms": opening.as_secs_f64() * 1e3,
         "recalls": cold.len() + warm.len(),
         "loads_per_second": stats.loads as f64 / seconds,
-        "cold_p50_us": percentile(&cold, 0.5),
-        "cold_p99_us": percentile(&cold, 0.99),
-        "p50_us": percentile(&warm, 0.5),
-        "p99_us": percentile(&warm, 0.99),
+        "cold_p50_us": cold.percentile(0.5),
+        "cold_p99_us": cold.percentile(0.99),
+        "p50_us": warm.percentile(0.5),
+        "p99_us": warm.percentile(0.99),
         "memory": stats,
         "resident_after_ingest_bytes": after_ingest,
         "resident_at_rest_bytes": at_rest,

@@ -6,19 +6,17 @@ use mnemon::Namespace;
 use serde::Serialize;
 
 use super::{
-    answers::{Answers, USUAL_K},
-    ingested::IngestedSet,
+    answers::{Answers, IngestedSet, USUAL_K},
+    figures::{self, figure},
     set::{ADVERSARIAL, Set},
-    table::{self, figure},
     variant::Variant,
 };
 use crate::{
-    metrics::{auc, mean},
+    metrics::{Random, auc, mean},
     output::{self, counted},
-    random::Random,
 };
 
-/// Number of questions taken from other sets.
+/// Number of questions that are taken from other sets.
 const SAMPLE: usize = 300;
 const SEED: u64 = 7;
 
@@ -32,14 +30,14 @@ pub(super) struct Answerability {
     /// Questions whose answer is not in the namespace, by kind.
     negatives: BTreeMap<&'static str, Negatives>,
     thresholds: Vec<Threshold>,
-    /// All but the adversarial questions in ten groups of equal size, by ascending answerability.
+    /// All but the adversarial questions, in ten groups of equal size by ascending answerability.
     calibration: Vec<Tenth>,
 }
 
 #[derive(Serialize)]
 struct Negatives {
     questions: usize,
-    /// Probability that an answerable question has a higher answerability than one of these.
+    /// The probability that an answerable question has a higher answerability than one of these.
     auc: f64,
 }
 
@@ -62,7 +60,8 @@ struct Tenth {
 }
 
 impl Answerability {
-    /// Measures with the answers of a variant; runs the questions of other namespaces and sets with the same variant.
+    /// Measures the answers of a variant, and asks the namespaces questions of other namespaces and sets with the same
+    /// variant.
     pub(super) fn new(
         ingested: &IngestedSet,
         variant: &Variant,
@@ -141,7 +140,7 @@ impl Answerability {
         for (kind, Negatives { questions, auc }) in &self.negatives {
             rows.push(vec![(*kind).to_owned(), questions.to_string(), figure(*auc)]);
         }
-        table::print(&rows)?;
+        figures::print(&rows)?;
         let mut rows = vec![vec!["at least".to_owned(), "answered".to_owned()]];
         rows[0].extend(self.negatives.keys().map(|kind| format!("{kind} refused")));
         for Threshold { least, answered, refused } in &self.thresholds {
@@ -149,11 +148,11 @@ impl Answerability {
             row.extend(refused.values().copied().map(figure));
             rows.push(row);
         }
-        table::print(&rows)?;
+        figures::print(&rows)?;
         let tenths = |head: &str, of: fn(&Tenth) -> f64| {
             std::iter::once(head.to_owned()).chain(self.calibration.iter().map(|tenth| figure(of(tenth)))).collect()
         };
-        table::print(&[
+        figures::print(&[
             tenths("tenths of all but adversarial: mean answerability", |tenth| tenth.answerability),
             tenths("share of answerable questions", |tenth| tenth.answerable),
         ])

@@ -1,16 +1,77 @@
-//! Runs a set's questions with one variant.
+//! Answers: a set in a temporary database, and the rankings of its questions with one variant.
 
 use std::{collections::HashSet, time::Instant};
 
+use mnemon::{Config, Engine, Hit, Hits, Namespace, Query, Role};
+use tempfile::TempDir;
+
 use super::{
-    ingested::IngestedSet,
-    ranking::{self, RankedMessage, Ranking},
     set::{Benchmark, Question, Set},
     variant::Variant,
 };
-use crate::{metrics::RelevantRanks, progress::Progress};
+use crate::{
+    database::Temporary,
+    metrics::{RelevantRanks, Times},
+    progress::Progress,
+};
 
-/// Number of hits of the recall that is timed: a usual prompt's.
+/// Messages per commit.
+const BATCH: usize = 512;
+
+/// An evaluation set in a temporary database, embedded and indexed.
+pub(super) struct IngestedSet<'a> {
+    pub(super) set: &'a Set,
+    pub(super) engine: Engine,
+    pub(super) messages_per_second: f64,
+    _folder: TempDir,
+}
+
+impl<'a> IngestedSet<'a> {
+    /// Ingests a set, and waits for the background work of its indexes.
+    pub(super) fn new(set: &'a Set, model: Option<&str>, config: Config) -> anyhow::Result<Self> {
+        let Temporary { engine, folder, .. } = Temporary::new(model, config)?;
+        let count = set.messages.len();
+        let started = Instant::now();
+        let progress = Progress::new();
+        progress.begin("storing", "messages", count as u64);
+        for batch in set.messages.chunks(BATCH) {
+            engine.blocking().put_all(batch.to_vec())?;
+            progress.inc(batch.len() as u64);
+        }
+        progress.embed(&engine)?;
+        let messages_per_second = count as f64 / started.elapsed().as_secs_f64();
+        set.namespaces().try_for_each(|namespace| progress.link(&engine, namespace))?;
+        Ok(IngestedSet { set, engine, messages_per_second, _folder: folder })
+    }
+
+    pub(super) fn recall(&self, namespace: &Namespace, query: Query) -> anyhow::Result<Hits> {
+        Ok(self.engine.blocking().recall(namespace, query)?)
+    }
+}
+
+/// A message of a ranking.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RankedMessage {
+    pub(super) id: String,
+    pub(super) session: String,
+    pub(super) role: Role,
+    pub(super) score: f32,
+}
+
+/// The messages that a recall, or another program, found for a question, best first.
+pub(super) type Ranking = Vec<RankedMessage>;
+
+fn ranking_of(hits: &[Hit]) -> Ranking {
+    let ranked = |hit: &Hit| RankedMessage {
+        id: hit.message.id.clone(),
+        session: hit.message.session.clone(),
+        role: hit.message.role,
+        score: hit.score,
+    };
+    hits.iter().map(ranked).collect()
+}
+
+/// Number of hits of the recall that is timed, as for a usual prompt.
 pub(super) const USUAL_K: usize = 10;
 
 /// The answers of one variant to a set's questions.
@@ -21,11 +82,11 @@ pub(super) struct Answers<'a> {
     pub(super) rankings: Vec<Ranking>,
     /// Answerability of each question with [`USUAL_K`] hits, in the set's order. Empty if no recall was run.
     pub(super) answerability: Vec<f64>,
-    /// Latencies of the recalls with [`USUAL_K`] hits, in microseconds, ascending. Empty if no recall was run.
-    pub(super) latencies: Vec<f64>,
+    /// Latencies of the recalls with [`USUAL_K`] hits. Empty if no recall was run.
+    pub(super) latencies: Times,
 }
 
-/// The ranks of the relevant messages and sessions in the hits of one question.
+/// The ranks of the relevant messages and sessions among the hits of one labelled question.
 pub(super) struct Answer<'a> {
     pub(super) question: &'a Question,
     pub(super) messages: RelevantRanks,
@@ -33,7 +94,7 @@ pub(super) struct Answer<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// Runs each question twice: once with `k` hits or more, deep enough for all metrics, and once with [`USUAL_K`] for
+    /// Runs each question twice: once with `k` hits or more, enough for all metrics, and once with [`USUAL_K`] hits for
     /// the latency.
     pub(super) fn new(ingested: &IngestedSet<'a>, variant: &Variant, k: usize) -> anyhow::Result<Self> {
         let set = ingested.set;
@@ -43,25 +104,22 @@ impl<'a> Answers<'a> {
             |question: &Question, k: usize| ingested.recall(&question.namespace, variant.apply(set.ask(question).k(k)));
         let mut rankings = Vec::new();
         for question in &set.questions {
-            rankings.push(ranking::of_hits(&ask(question, k.max(set.depth()))?));
+            rankings.push(ranking_of(&ask(question, k.max(set.depth()))?));
             progress.inc(1);
         }
-        let (mut answerability, mut latencies) = (Vec::new(), Vec::new());
+        let (mut answerability, mut latencies) = (Vec::new(), Times::default());
         for question in &set.questions {
-            let started = Instant::now();
-            let hits = ask(question, USUAL_K)?;
-            latencies.push(started.elapsed().as_secs_f64() * 1e6);
+            let hits = latencies.time(|| ask(question, USUAL_K))?;
             answerability.push(f64::from(hits.answerability()));
             progress.inc(1);
         }
-        latencies.sort_by(f64::total_cmp);
         Ok(Answers { answerability, latencies, ..Answers::of(set, rankings) })
     }
 
-    /// Compares rankings with the labels of the set's questions, which they are in the order of.
+    /// Compares rankings with the labels of the set's questions. There is one for each question, in the same order.
     pub(super) fn of(set: &'a Set, mut rankings: Vec<Ranking>) -> Self {
         if set.benchmark == Benchmark::Beir {
-            // As BEIR does: where queries are documents of the corpus, a query must not find itself.
+            // A query that is itself a document of the corpus must not find itself, as in BEIR.
             for (question, ranking) in set.questions.iter().zip(&mut rankings) {
                 ranking.retain(|message| message.id != question.id);
             }
@@ -69,7 +127,7 @@ impl<'a> Answers<'a> {
         let answers = set.questions.iter().zip(&rankings);
         let answers = answers.filter(|(question, _)| !question.relevant.is_empty());
         let labelled = answers.map(|(question, ranking)| Answer::new(question, ranking)).collect();
-        Answers { labelled, rankings, answerability: Vec::new(), latencies: Vec::new() }
+        Answers { labelled, rankings, answerability: Vec::new(), latencies: Times::default() }
     }
 }
 
@@ -90,7 +148,7 @@ pub(super) fn session_ranks(question: &Question, ranking: &[RankedMessage]) -> R
 
 #[cfg(test)]
 mod tests {
-    use mnemon::{Hit, Message};
+    use mnemon::Message;
 
     use super::*;
 
@@ -106,7 +164,7 @@ mod tests {
             sessions: vec!["1".into(), "3".into(), "9".into()],
             ..Question::new("q", "n".parse().unwrap(), "?")
         };
-        let answer = Answer::new(&question, &ranking::of_hits(&hits));
+        let answer = Answer::new(&question, &ranking_of(&hits));
         assert_eq!((answer.messages.ranks, answer.messages.relevant), (vec![4, 5], 3));
         assert_eq!(answer.sessions.ranks, [1, 3]);
         assert_eq!(answer.sessions.hit_at(1), 1.0);

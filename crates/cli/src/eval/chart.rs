@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::Deserialize;
 
-use super::{bootstrap::Interval, set::BUT_ADVERSARIAL};
+use super::{figures::Interval, set::BUT_ADVERSARIAL};
 use crate::svg::{self, COLOURS, text};
 
 const WIDTH: f64 = 880.0;
@@ -17,11 +17,11 @@ const BELOW: f64 = 70.0;
 const PLOT: f64 = 150.0;
 /// Space between two groups.
 const GAP: f64 = 18.0;
-/// Least width of a bar, with room for its value, and of a group, with room for its names; and the greatest width of a
-/// bar.
+/// The widths of a bar: there is room for its value.
 const BAR: f64 = 24.0;
-const GROUP: f64 = 130.0;
 const WIDEST_BAR: f64 = 34.0;
+/// The least width of a group: there is room for its names.
+const GROUP: f64 = 130.0;
 /// Height of a line of the legend.
 const LEGEND: f64 = 22.0;
 
@@ -87,7 +87,8 @@ pub(super) fn svg(groups: &[Group]) -> String {
             for (number, variant) in group.variants().enumerate() {
                 let Some(scores) = variant.scores.get(BUT_ADVERSARIAL) else { continue };
                 let x = middle + (number as f64 - group.variants().count() as f64 / 2.0) * bar;
-                draw_bar(&mut svg, (x, top, bar - 3.0), scores.intervals.recall_at_10, colour(number));
+                let place = BarPlace { x, top, width: bar - 3.0 };
+                draw_bar(&mut svg, place, scores.intervals.recall_at_10, colour(number));
             }
             text(&mut svg, middle, top + PLOT + 19.0, "middle", "font-size=\"14\" font-weight=\"bold\"", &group.set);
             let model = group.model.split_whitespace().next().unwrap_or_default();
@@ -97,8 +98,7 @@ pub(super) fn svg(groups: &[Group]) -> String {
     svg::close(svg)
 }
 
-/// Returns the number of groups in a row, of which at most `most` have room: the models of a set stay in one row if
-/// they can.
+/// Returns the number of groups in a row, which has room for `most`. The models of a set stay in one row if they can.
 fn per_row(groups: &[Group], most: usize) -> usize {
     let most = most.clamp(1, groups.len().max(1));
     let models = groups.iter().take_while(|group| group.set == groups[0].set).count().max(1);
@@ -109,7 +109,7 @@ fn per_row(groups: &[Group], most: usize) -> usize {
 fn legend(names: &[&str]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (12.0, 0.0);
     let place = |name: &&str| {
-        // About the width of the letters.
+        // The width of the letters is estimated.
         let width = 40.0 + 7.2 * name.chars().count() as f64;
         if x + width > WIDTH {
             (x, y) = (12.0, y + LEGEND);
@@ -133,8 +133,16 @@ fn colour(variant: usize) -> &'static str {
     COLOURS[variant % COLOURS.len()]
 }
 
-/// Draws a bar of a width at a position, with its interval and, above it, its value.
-fn draw_bar(svg: &mut String, (x, top, width): (f64, f64, f64), Interval { mean, low, high }: Interval, colour: &str) {
+/// Where a bar is: its left side, and the top of its row.
+struct BarPlace {
+    x: f64,
+    top: f64,
+    width: f64,
+}
+
+/// Draws a bar with its interval and, above it, its value.
+fn draw_bar(svg: &mut String, place: BarPlace, Interval { mean, low, high }: Interval, colour: &str) {
+    let BarPlace { x, top, width } = place;
     let y = |share: f64| top + (1.0 - share) * PLOT;
     let _ = writeln!(
         svg,

@@ -1,8 +1,8 @@
 //! The figures of LongMemEval, as its script `eval_utils.py` counts them.
 //!
-//! At turn level the ranking has the user's turns alone, as the script's corpus does: other hits are passed over. A
-//! question without a labelled user turn is left out. At session level a session has the rank of its first hit, of any
-//! role. Abstention questions are left out of both; their answerability is given apart.
+//! At turn level only hits that are turns of the user are ranked, since the script's corpus has no others. A question
+//! without a labelled user turn is left out. At session level a session has the rank of its first hit, of any role.
+//! Abstention questions are left out of both; their answerability is a figure of its own.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::{
     answers::{self, Answers},
+    figures::{self, figure},
     set::{ALL, Benchmark, Question, Set},
-    table::{self, figure},
 };
 use crate::{
     metrics::{RelevantRanks, auc, mean},
@@ -30,7 +30,7 @@ const FIGURES: [(&str, &str); 3] = [
 /// LongMemEval's figures of one ranking.
 #[derive(Serialize)]
 pub(super) struct LongMemEval {
-    /// Figures by question type, and of all.
+    /// Figures by type of question, and of all questions.
     turn: BTreeMap<String, Level>,
     session: BTreeMap<String, Level>,
     /// `None` if no recall was run, or the set has no such questions.
@@ -98,9 +98,9 @@ impl LongMemEval {
                 let values = values.into_iter().flat_map(BTreeMap::values).copied().map(figure);
                 rows.push([group.clone(), scores.questions.to_string()].into_iter().chain(values).collect());
             }
-            table::print(&rows)?;
+            figures::print(&rows)?;
         }
-        table::define(&FIGURES)?;
+        figures::define(&FIGURES)?;
         let Some(Abstention { questions, answerability, answerable_questions, answerability_of_answerable, auc }) =
             self.abstention
         else {
@@ -148,7 +148,7 @@ impl Abstention {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::ranking::RankedMessage, *};
+    use super::{super::answers::RankedMessage, *};
 
     #[test]
     fn figures_match_hand_computed_values() {

@@ -1,24 +1,18 @@
-//! `mnemon eval`
+//! `mnemon eval`: sets are read, ingested, asked with each variant, scored and reported.
 
 mod answerability;
 mod answers;
-mod bootstrap;
 mod chart;
-mod graded;
-mod ingested;
+mod figures;
 mod longmemeval;
-mod namespaces;
-mod published_ids;
-mod ranking;
+mod published;
 mod read;
 mod replay;
 mod report;
 mod run_file;
 mod scores;
 mod set;
-mod table;
 mod variant;
-mod write_beir;
 
 use std::{
     collections::BTreeSet,
@@ -26,37 +20,34 @@ use std::{
 };
 
 use anyhow::Context;
-use mnemon::{IndexKind, MAX_K, Precision};
+use mnemon::{Config, IndexKind, MAX_K, Precision};
 
 use self::{
     answerability::Answerability,
-    answers::Answers,
+    answers::{Answers, IngestedSet},
     chart::Group,
-    graded::Graded,
-    ingested::IngestedSet,
     longmemeval::LongMemEval,
-    namespaces::ByNamespace,
     read::SetArgs,
     replay::Replay,
     report::{EngineFacts, Latency, Measured, Report},
+    scores::{ByNamespace, Graded},
     set::Set,
     variant::Variant,
 };
 use crate::{
     input,
-    metrics::percentile,
     output::{self, Format},
     output_file::{self, Force, OutputFile},
-    status::Status,
-    usage,
+    usage::{self, Status},
 };
 
 /// Measure recall on labelled questions, in a temporary database.
 ///
 /// Each question is a query to its own namespace, at its own time or that of the namespace's last message. Questions
 /// without relevant ids are counted but not scored. All metrics come from one recall of 50 hits, or of the largest -k;
-/// of 1,000 for LongMemEval and BEIR. Latency comes from a second pass with 10 hits. Intervals are 95 % of 1,000 seeded bootstrap resamples of the questions.
-/// Prints a table, or a line of JSON, for each set and model: the first variant, and the `others`.
+/// of 1,000 for LongMemEval and BEIR. Latency comes from a second pass with 10 hits. Intervals are 95 % of 1,000 seeded
+/// bootstrap resamples of the questions. Prints a table, or a line of JSON, for each set and model: the first variant,
+/// and the `others`.
 #[derive(clap::Args)]
 #[command(after_long_help = read::LAYOUT_HELP, after_help = "Use --help to see how a layout is described.")]
 pub(crate) struct Args {
@@ -118,16 +109,15 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         draw(OutputFile::create(svg, output_file::SVG, args.force, None)?, &results)?;
         return Ok(Status::SUCCESS);
     }
-    let ks: BTreeSet<usize> = args.k.iter().copied().collect();
     let sets = args.sets.read()?;
     let models: Vec<Option<&str>> = match args.models.as_slice() {
         [] => vec![None],
         models => models.iter().map(|model| Some(model.as_str())).collect(),
     };
-
-    let ks: Vec<usize> = ks.into_iter().collect();
+    // Ascending, and each once.
+    let ks: Vec<usize> = args.k.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     if let Some(folder) = &args.beir_out {
-        write_beir::write(folder, the_only(&sets, "--beir-out")?, args.force)?;
+        published::write_beir(folder, the_only(&sets, "--beir-out")?, args.force)?;
         return Ok(Status::SUCCESS);
     }
     if let Some(path) = &args.score_run {
@@ -146,7 +136,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let mut results = String::new();
     for set in &sets {
         for &model in &models {
-            let ingested = IngestedSet::new(set, model, args.index, args.precision)?;
+            let ingested = IngestedSet::new(set, model, Config::default().index(args.index).precision(args.precision))?;
             let report = measure(&args, &ingested, &sets, &ks, &mut run)?;
             print(&report, &args, format)?;
             results += &serde_json::to_string(&report)?;
@@ -159,7 +149,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     Ok(Status::SUCCESS)
 }
 
-/// Returns the set of an option that takes one.
+/// Returns the set for an option that takes only one.
 fn the_only<'a>(sets: &'a [Set], option: &str) -> anyhow::Result<&'a Set> {
     match sets {
         [set] => Ok(set),
@@ -188,75 +178,78 @@ fn measure(
     ks: &[usize],
     run: &mut Option<OutputFile>,
 ) -> anyhow::Result<Report> {
-    let set = ingested.set;
+    let scoring = Scoring { args, set: ingested.set, ks };
     let deepest = ks.last().copied().unwrap_or(0);
     let (first, others) = args.recall.split_first().context("--recall takes at least one variant")?;
     let base = Answers::new(ingested, first, deepest)?;
     if let Some(file) = run.take() {
-        run_file::write(file, set, &base.rankings)?;
+        run_file::write(file, ingested.set, &base.rankings)?;
     }
-    let other = |variant: &Variant| {
+    let mut report = scoring.report(scoring.measured(first.to_string(), &base, None));
+    if args.answerability {
+        report.answerability = Some(Answerability::new(ingested, first, &base, sets)?);
+    }
+    if args.replay {
+        report.replay = Some(Replay::new(ingested, first)?);
+    }
+    for variant in others {
         let answers = Answers::new(ingested, variant, deepest)?;
-        Ok(measured(args, set, variant.to_string(), &answers, Some(&base), ks))
-    };
-    let answerability = args.answerability.then(|| Answerability::new(ingested, first, &base, sets));
-    let replay = args.replay.then(|| Replay::new(ingested, first));
-    let engine = EngineFacts {
+        report.others.push(scoring.measured(variant.to_string(), &answers, Some(&base)));
+    }
+    report.engine = Some(EngineFacts {
         model: ingested.engine.model().to_string(),
         index: format!("{:?}", args.index),
         precision: args.precision,
         ingest_messages_per_second: ingested.messages_per_second,
-    };
-    Ok(Report {
-        engine: Some(engine),
-        others: others.iter().map(other).collect::<anyhow::Result<_>>()?,
-        answerability: answerability.transpose()?,
-        replay: replay.transpose()?,
-        ..report(set, measured(args, set, first.to_string(), &base, None, ks))
-    })
+    });
+    Ok(report)
 }
 
-/// Measures the rankings of a run file.
+/// Scores the rankings of a run file.
 fn score_run(args: &Args, path: &Path, set: &Set, ks: &[usize]) -> anyhow::Result<Report> {
     let run = run_file::read(path, set)?;
-    let answers = Answers::of(set, run.rankings);
-    Ok(report(set, measured(args, set, run.name, &answers, None, ks)))
+    let scoring = Scoring { args, set, ks };
+    Ok(scoring.report(scoring.measured(run.name, &Answers::of(set, run.rankings), None)))
 }
 
-/// Makes a report of one variant alone.
-fn report(set: &Set, first: Measured) -> Report {
-    Report {
-        set: set.name.clone(),
-        engine: None,
-        messages: set.messages.len(),
-        questions: set.questions.len(),
-        unlabelled: set.questions.iter().filter(|question| question.relevant.is_empty()).count(),
-        first,
-        others: Vec::new(),
-        answerability: None,
-        replay: None,
+/// How rankings are scored.
+struct Scoring<'a> {
+    args: &'a Args,
+    set: &'a Set,
+    /// The ranks at which recall and hit rate are reported, ascending.
+    ks: &'a [usize],
+}
+
+impl Scoring<'_> {
+    /// Scores the rankings of a variant or a run, beside those of the baseline.
+    fn measured(&self, recall: String, answers: &Answers, base: Option<&Answers>) -> Measured {
+        let latencies = &answers.latencies;
+        let latency =
+            || Latency { latency_p50_us: latencies.percentile(0.5), latency_p99_us: latencies.percentile(0.99) };
+        Measured {
+            recall,
+            latency: (!latencies.is_empty()).then(latency),
+            scores: scores::by_group(answers, self.ks),
+            difference: base.map(|base| scores::difference(answers, base)),
+            by_namespace: self.args.by_namespace.then(|| ByNamespace::new(answers)),
+            longmemeval: LongMemEval::new(self.set, answers),
+            beir: Graded::new(self.set, answers),
+        }
     }
-}
 
-fn measured(
-    args: &Args,
-    set: &Set,
-    recall: String,
-    answers: &Answers,
-    base: Option<&Answers>,
-    ks: &[usize],
-) -> Measured {
-    let latency = |latencies: &[f64]| Latency {
-        latency_p50_us: percentile(latencies, 0.5),
-        latency_p99_us: percentile(latencies, 0.99),
-    };
-    Measured {
-        recall,
-        latency: (!answers.latencies.is_empty()).then(|| latency(&answers.latencies)),
-        scores: scores::by_group(answers, ks),
-        difference: base.map(|base| scores::difference(answers, base)),
-        by_namespace: args.by_namespace.then(|| ByNamespace::new(answers)),
-        longmemeval: LongMemEval::new(set, answers),
-        beir: Graded::new(set, answers),
+    /// Makes a report of one variant alone.
+    fn report(&self, first: Measured) -> Report {
+        let Set { name, messages, questions, .. } = self.set;
+        Report {
+            set: name.clone(),
+            engine: None,
+            messages: messages.len(),
+            questions: questions.len(),
+            unlabelled: questions.iter().filter(|question| question.relevant.is_empty()).count(),
+            first,
+            others: Vec::new(),
+            answerability: None,
+            replay: None,
+        }
     }
 }

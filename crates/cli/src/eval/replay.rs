@@ -1,5 +1,5 @@
-//! Replays conversations: measures how many of a prompt's memories keep their rank from turn to turn, and what that
-//! costs.
+//! Replays conversations: measures how many of the memories in a prompt keep their rank from turn to turn, and what it
+//! costs to keep them.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,9 @@ use mnemon::{BlockContent, Hit, Hits, Message, Namespace, PromptSection, Query, 
 use serde::Serialize;
 
 use super::{
-    answers::USUAL_K,
-    ingested::IngestedSet,
+    answers::{IngestedSet, USUAL_K},
+    figures::{self, figure},
     set::Question,
-    table::{self, figure},
     variant::Variant,
 };
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
 
 /// Number of a session's last user turns that are replayed.
 const TURNS: usize = 30;
-/// Number of messages whose texts form a turn's query. A prompt shows them, so they are excluded from the hits.
+/// Number of messages whose texts are a turn's query. A prompt shows them, so they are excluded from the hits.
 const SHOWN: usize = 3;
 
 /// Means over all replayed turns but the first of each session.
@@ -107,7 +106,7 @@ impl Replay {
             counted(*sessions, "session")
         ))?;
         let row = |head: &str, of: &dyn Fn(&Stability) -> String| vec![head.to_owned(), of(plain), of(previous)];
-        table::print(&[
+        figures::print(&[
             ["", "plain", "with previous"].map(str::to_owned).to_vec(),
             row("same message at a rank", &|one| figure(one.same_places)),
             row("turns with all messages the same", &|one| figure(one.same_turns)),
@@ -172,7 +171,7 @@ impl Stability {
     }
 }
 
-/// Renders hits as a prompt does, without the frame, whose opening line is a checksum of them all.
+/// Renders hits as a prompt does, without the frame: its opening line depends on all hits.
 fn rendered(hits: &[Hit]) -> String {
     let content = BlockContent::Quoted(hits.iter().map(|hit| hit.message.clone()).collect());
     let text = XmlRenderer.render(&[PromptSection::new("recalled", &content)], &SealKey::new([0; 32]));

@@ -7,13 +7,11 @@ use serde::Serialize;
 
 use super::{
     answerability::Answerability,
-    graded::{self, Graded},
+    figures::{self, difference, figure, with_interval},
     longmemeval::LongMemEval,
-    namespaces::{self, ByNamespace},
     replay::Replay,
-    scores::{Intervals, Scores},
+    scores::{self, ByNamespace, Graded, Intervals, Scores},
     set::{ADVERSARIAL, ALL, BUT_ADVERSARIAL},
-    table::{self, difference, figure, with_interval},
 };
 use crate::output::{self, counted};
 
@@ -112,9 +110,11 @@ impl Report {
         }
         let by_namespace: Vec<_> =
             self.variants().filter_map(|one| Some((&*one.recall, one.by_namespace.as_ref()?))).collect();
-        namespaces::print(&by_namespace)?;
+        scores::print_by_namespace(&by_namespace)?;
         self.variants().try_for_each(|one| one.longmemeval.iter().try_for_each(|own| own.print(&one.recall)))?;
-        graded::print(&self.variants().filter_map(|one| Some((&*one.recall, one.beir.as_ref()?))).collect::<Vec<_>>())?;
+        scores::print_graded(
+            &self.variants().filter_map(|one| Some((&*one.recall, one.beir.as_ref()?))).collect::<Vec<_>>(),
+        )?;
         self.answerability.iter().try_for_each(|answerability| answerability.print(&self.first.recall))?;
         self.replay.iter().try_for_each(|replay| replay.print(&self.first.recall))?;
         output::line("")
@@ -141,10 +141,10 @@ impl Report {
             intervals.push(row(scores.intervals.values().map(with_interval)));
             differences.extend(one.difference.as_ref().map(|over| row(over.values().map(difference))));
         }
-        table::print(&means)?;
-        table::define(&FIGURES)?;
-        table::print(&intervals)?;
-        if differences.len() > 1 { table::print(&differences) } else { Ok(()) }
+        figures::print(&means)?;
+        figures::define(&FIGURES)?;
+        figures::print(&intervals)?;
+        if differences.len() > 1 { figures::print(&differences) } else { Ok(()) }
     }
 }
 
@@ -155,7 +155,7 @@ impl Measured {
         groups.sort_by_key(|(group, _)| order(group));
         let heads = groups.first().map(|(_, scores)| scores.heads(&self.recall));
         let rows: Vec<_> = heads.into_iter().chain(groups.iter().map(|(group, scores)| scores.row(group))).collect();
-        table::print(&rows)
+        figures::print(&rows)
     }
 }
 

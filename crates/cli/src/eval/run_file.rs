@@ -10,11 +10,15 @@ use anyhow::{Context, bail, ensure};
 use mnemon::Role;
 
 use super::{
-    published_ids::{self, PublishedIds},
-    ranking::{RankedMessage, Ranking},
+    answers::{RankedMessage, Ranking},
+    published::{PublishedIds, ids_of_questions},
     set::{Question, Set},
 };
-use crate::{input, output::counted, output_file::OutputFile, stderr};
+use crate::{
+    input,
+    output::{self, counted},
+    output_file::OutputFile,
+};
 
 /// The name of our runs, in the last column.
 const NAME: &str = "mnemon";
@@ -27,10 +31,10 @@ pub(super) struct Run {
     pub(super) rankings: Vec<Ranking>,
 }
 
-/// Writes the rankings of a set's questions. `trec_eval` sorts by score, so that a score that is not below the one
-/// before is written as the next lower number.
+/// Writes the rankings of a set's questions. `trec_eval` sorts by score: a score that is not below the one before it is
+/// written as the next lower number, to keep the order.
 pub(super) fn write(mut file: OutputFile, set: &Set, rankings: &[Ranking]) -> anyhow::Result<()> {
-    let (ids, questions) = (PublishedIds::new(set)?, published_ids::of_questions(set)?);
+    let (ids, questions) = (PublishedIds::new(set)?, ids_of_questions(set)?);
     for ((question, name), ranking) in set.questions.iter().zip(questions).zip(rankings) {
         let mut above = f32::INFINITY;
         for (at, message) in ranking.iter().enumerate() {
@@ -60,12 +64,12 @@ fn line(text: &str) -> anyhow::Result<Line> {
     Ok(Line { query: (*query).to_owned(), document: (*document).to_owned(), score, name: (*name).to_owned() })
 }
 
-/// Reads a run of a set's questions. Ranks it as `trec_eval` does: by score, and of equal scores the greater id first;
-/// the rank column is not read.
+/// Reads a run of a set's questions. Ranks it as `trec_eval` does: by score, and with equal scores the greater id
+/// first. The column of ranks is not read.
 pub(super) fn read(path: &Path, set: &Set) -> anyhow::Result<Run> {
-    let (ids, questions) = (PublishedIds::new(set)?, published_ids::of_questions(set)?);
+    let (ids, questions) = (PublishedIds::new(set)?, ids_of_questions(set)?);
     let mut at: HashMap<&str, usize> = questions.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
-    // Ids as they are in the set, if they differ.
+    // Questions are also found by their ids in the set, where these differ.
     set.questions.iter().enumerate().for_each(|(number, question)| _ = at.entry(&question.id).or_insert(number));
     let mut found: Vec<Vec<(String, f32)>> = vec![Vec::new(); set.questions.len()];
     let (mut seen, mut unknown, mut run_name) = (HashSet::new(), HashSet::new(), None);
@@ -82,7 +86,7 @@ pub(super) fn read(path: &Path, set: &Set) -> anyhow::Result<Run> {
     })?;
     ensure!(!lines.is_empty(), "{}: the run is empty", path.display());
     if !unknown.is_empty() {
-        stderr::note(format!(
+        output::note(format!(
             "{}: {} ignored, not in the set {}",
             path.display(),
             counted(unknown.len(), "query"),
@@ -91,7 +95,7 @@ pub(super) fn read(path: &Path, set: &Set) -> anyhow::Result<Run> {
     }
     let missing = found.iter().filter(|ranking| ranking.is_empty()).count();
     if missing > 0 {
-        stderr::note(format!(
+        output::note(format!(
             "{}: {} of the set without a line, counted as found nothing",
             path.display(),
             counted(missing, "question")
@@ -103,13 +107,12 @@ pub(super) fn read(path: &Path, set: &Set) -> anyhow::Result<Run> {
             Some((namespace, message)) if *namespace == question.namespace => {
                 RankedMessage { id: message.id.clone(), session: message.session.clone(), role: message.role, score }
             }
-            // A message of another namespace, or of none, is not relevant. No session has a name with a control character.
-            _ => RankedMessage {
-                id: format!("\u{1}{document}"),
-                session: format!("\u{1}{document}"),
-                role: Role::User,
-                score,
-            },
+            // A message of another namespace, or of none, is not relevant. No session has a name with a control
+            // character.
+            _ => {
+                let id = format!("\u{1}{document}");
+                RankedMessage { session: id.clone(), id, role: Role::User, score }
+            }
         });
         ranked.collect()
     };
@@ -168,7 +171,7 @@ mod tests {
             assert!(found.ends_with(wanted), "{found}");
         };
         check("q2 Q0 2 9 0.5 x\nq2 Q0 1 1 0.5 x\nq2 0 9 1 7 x\nq9 Q0 1 1 1 x", r#"[[], ["9", "2", "1"]]"#);
-        // A message of another namespace is not the one of the question's.
+        // A message of another namespace is not that of the question's namespace.
         check("q2\tQ0\tb/1\t1\t1\tx\n", r#"[[], ["b/1"]]"#);
         check("q2 Q0 2 1 x\n", "b.run:1: it has 5 columns, not the 6 of QUERY Q0 DOCUMENT RANK SCORE NAME");
         check(

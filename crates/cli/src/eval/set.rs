@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mnemon::{Message, Namespace, Query, Timestamp};
 
-use crate::{output::counted, stderr};
+use crate::output::{self, counted};
 
-/// Category of the questions whose answer is missing or misleading; by convention reported separately.
+/// The category of questions whose answer is missing or misleading. By convention they are reported separately.
 pub(super) const ADVERSARIAL: &str = "adversarial";
 pub(super) const BUT_ADVERSARIAL: &str = "all but adversarial";
 pub(super) const ALL: &str = "all";
@@ -20,7 +20,6 @@ pub(super) enum Benchmark {
     Beir,
 }
 
-/// Messages, and labelled questions about them.
 pub(super) struct Set {
     pub(super) name: String,
     pub(super) messages: Vec<(Namespace, Message)>,
@@ -36,7 +35,7 @@ pub(super) struct Question {
     pub(super) id: String,
     pub(super) namespace: Namespace,
     pub(super) text: String,
-    /// The time at which it is asked; `None`: that of the namespace's last message.
+    /// The time at which the question is asked. Default: that of the namespace's last message.
     pub(super) now: Option<Timestamp>,
     /// Ids of the messages that hold the answer.
     pub(super) relevant: Vec<String>,
@@ -45,7 +44,7 @@ pub(super) struct Question {
     /// The sessions that hold the answer.
     pub(super) sessions: Vec<String>,
     pub(super) category: String,
-    /// Whether the benchmark asks for no answer: nothing is relevant.
+    /// Whether the benchmark wants no answer: nothing is relevant.
     pub(super) abstains: bool,
 }
 
@@ -75,7 +74,7 @@ impl Set {
             question.sessions = named.into_iter().map(str::to_owned).collect();
         }
         if unknown > 0 {
-            stderr::note(format!(
+            output::note(format!(
                 "{name}: {} labelled with messages that the set does not have",
                 counted(unknown, "question")
             ));
@@ -108,9 +107,9 @@ impl Set {
     /// Returns the number of hits that the set's own figures need.
     pub(super) fn depth(&self) -> usize {
         match self.benchmark {
-            // Five different sessions are usually among fewer hits.
+            // Enough for five different sessions, usually.
             Benchmark::None => 50,
-            // 50 user turns and 50 sessions are to be among them; and BEIR's own depth.
+            // For LongMemEval, 50 user turns and 50 sessions are to be among them. For BEIR, its own depth.
             Benchmark::LongMemEval | Benchmark::Beir => 1_000,
         }
     }

@@ -3,17 +3,17 @@
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::ensure;
-use mnemon::{Device, Embedder};
+use mnemon::Embedder;
 use serde_json::json;
 
 use crate::{
-    input,
-    metrics::percentile,
+    database, input,
+    metrics::Times,
     output::{self, Format},
-    status::Status,
+    usage::{DeviceOption, Status},
 };
 
-/// Texts that are embedded if no file is given: chat messages of many lengths.
+/// The texts that are embedded if no file is given: chat messages of many lengths.
 const SAMPLE: [&str; 12] = [
     "ok",
     "Sounds good, see you at seven.",
@@ -32,9 +32,9 @@ const SAMPLE: [&str; 12] = [
      water, run half of it through without a filter, wait for twenty minutes, run the rest, and rinse with two full tanks of \
      fresh water. If the water where you live is hard, do it every month, and use a filter in the tank all the same.",
 ];
-/// Repetitions of the sample: with the default model a measurement then takes some tenths of a second.
+/// How often the sample is repeated: with the default model a measurement then takes some tenths of a second.
 const REPEATS: usize = 100;
-/// Texts per call.
+/// Number of texts in a call.
 const BATCH: usize = 512;
 
 /// Measure a model on this machine: texts per second, and the latency of one query.
@@ -43,10 +43,8 @@ pub(super) struct Args {
     /// A model folder or name.
     #[arg(value_name = "DIR|NAME")]
     model: String,
-    /// The device that runs the model: cpu, cuda, or cuda:1 for the second GPU. A GPU needs a build with the feature
-    /// `cuda`.
-    #[arg(long, default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    device: DeviceOption,
     /// A file of messages, as for `ingest`. Default: a built-in sample.
     #[arg(long, value_name = "M.jsonl")]
     messages: Option<PathBuf>,
@@ -68,25 +66,22 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Status> {
     };
     ensure!(!texts.is_empty(), "no message has text");
     let started = Instant::now();
-    let embedder = input::embedder(&args.model, &args.device, args.threads)?;
+    let embedder = database::embedder(&args.model, &args.device.device, args.threads)?;
     let load_seconds = started.elapsed().as_secs_f64();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    // The first document creates the document sessions, which is not measured.
+    // The first call creates sessions of ONNX Runtime, which is not measured.
     embedder.embed_passages(&texts[..1])?;
     let started = Instant::now();
     for batch in texts.chunks(BATCH) {
         embedder.embed_passages(batch)?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    let mut latencies = Vec::new();
+    let mut latencies = Times::default();
     for text in texts.iter().cycle().take(args.queries.max(1)) {
-        let window = embedder.windows(text).swap_remove(0);
-        let started = Instant::now();
-        embedder.embed_query(&text[window])?;
-        latencies.push(started.elapsed().as_secs_f64() * 1e6);
+        let first_chunk = embedder.windows(text).swap_remove(0);
+        latencies.time(|| embedder.embed_query(&text[first_chunk]))?;
     }
-    latencies.sort_by(f64::total_cmp);
-    let (p50, p99) = (percentile(&latencies, 0.5), percentile(&latencies, 0.99));
+    let (p50, p99) = (latencies.percentile(0.5), latencies.percentile(0.99));
     let rate = texts.len() as f64 / seconds;
     let model = embedder.identity().to_string();
     match format {

@@ -2,7 +2,7 @@
 
 use mnemon::{Hit, ScoreBreakdown};
 
-/// Formats a hit as one line: rank, score, date, namespace if several were asked, session, speaker, and the text
+/// Formats a hit as one line: rank, score, date, namespace if several were searched, session, speaker, and the text
 /// without its line breaks.
 pub(super) fn line(hit: &Hit) -> String {
     let message = &hit.message;
@@ -13,7 +13,7 @@ pub(super) fn line(hit: &Hit) -> String {
     format!("{rank:>3}  {score:.3}  {date}  {namespace}{}  {speaker}: {}", message.session, one_line(&message.text()))
 }
 
-/// Formats the evidence for a hit, line by line: its rank in both indexes, the terms of its score, and the passage that
+/// Formats the evidence for a hit, as lines: its rank in both indexes, the terms of its score, and the passage that
 /// matched if it is not the whole text.
 pub(super) fn evidence(hit: &Hit) -> Vec<String> {
     let mut lines = scores(&hit.message.id, hit.similarity, &hit.breakdown);
@@ -28,7 +28,7 @@ pub(super) fn evidence(hit: &Hit) -> Vec<String> {
     lines
 }
 
-/// Formats the rank of a hit in both indexes and the terms of its score, line by line.
+/// Formats the rank of a hit in both indexes and the terms of its score, as lines.
 pub(crate) fn scores(id: &str, similarity: f32, breakdown: &ScoreBreakdown) -> Vec<String> {
     let mut ranks = format!("{id}: cosine {similarity:.3} (rank {})", breakdown.dense_rank);
     if breakdown.lexical_rank > 0 {

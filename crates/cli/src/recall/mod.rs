@@ -2,27 +2,26 @@
 
 pub(crate) mod explain;
 mod options;
-mod query_line;
 mod target;
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::Context;
-use mnemon::{CrossEncoder, Engine, EngineBuilder, Error, Hit, IndexKind, Namespace, Query};
+use mnemon::{Engine, Error, Hit, IndexKind, Namespace, Query};
 use serde::Serialize;
 
 use self::{
     options::Options,
-    query_line::QueryLine,
-    target::{Target, TargetOptions},
+    target::{QueryLine, Target, TargetOptions},
 };
 use crate::{
-    input, key,
-    memory_options::MemoryOptions,
+    database, input,
     output::{self, Format, counted},
-    status::Status,
-    stderr, stored,
-    usage::{self, UsageError},
+    usage::{self, MemoryOptions, Status, UsageError},
 };
 
 /// Find the messages that answer a query.
@@ -47,8 +46,8 @@ pub(crate) struct Args {
     /// The folder of a cross-encoder that orders the best messages.
     #[arg(long, value_name = "DIR")]
     rerank: Option<PathBuf>,
-    /// Note the recalls in the database's journal, where `mnemon why` finds them. The journal keeps the last N recalls of
-    /// the database. It is open for writing meanwhile.
+    /// Note the recalls in the database's journal, where `mnemon why` finds them. The journal keeps the last N recalls
+    /// of the database. It is open for writing meanwhile.
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "10000",
           value_parser = usage::within(1..=10_000_000))]
     journal: Option<usize>,
@@ -64,11 +63,17 @@ pub(crate) struct Args {
     query: Option<String>,
 }
 
+impl Args {
+    fn query(&self, text: &str) -> Query {
+        self.options.query(text, self.rerank.is_some())
+    }
+}
+
 /// The result of one query. Its JSON field names are stable.
 #[derive(Serialize)]
 struct Answer<'a> {
     query_id: Option<&'a str>,
-    /// `None` if several were asked; then each hit has its own.
+    /// `None` if several were searched; then each hit has its own.
     namespace: Option<&'a Namespace>,
     hits: Vec<Hit>,
     answerability: f32,
@@ -76,7 +81,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Returns the namespace that was asked if it has no messages.
+    /// Returns the namespace that was searched, if it has no messages.
     fn unknown(&self, engine: &Engine) -> mnemon::Result<Option<&'a Namespace>> {
         match self.namespace.filter(|_| self.hits.is_empty()) {
             Some(namespace) if engine.blocking().sessions(namespace)?.is_empty() => Ok(Some(namespace)),
@@ -87,74 +92,72 @@ impl<'a> Answer<'a> {
 
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     // A single query is answered by a scan sooner than a graph is loaded.
-    let mut config = input::config(if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact });
-    config.drain_on_open = false;
-    config.journal = args.journal.unwrap_or(0);
+    let index = if args.queries.is_some() { IndexKind::Auto } else { IndexKind::Exact };
+    let mut config = database::config()?.index(index).journal(args.journal.unwrap_or(0));
     args.memory.set(&mut config);
-    key::set(&mut config)?;
-    if let (Some(_), Some(Target::Several(_))) = (args.journal, args.namespaces.target()) {
-        return Err(UsageError(
-            "--journal notes recalls of one namespace; give one --namespace and no --prefix".into(),
-        )
-        .into());
-    }
-    let builder = || -> anyhow::Result<EngineBuilder> {
-        let builder = input::builder(&args.db, args.model.as_deref(), config.clone(), false)?;
-        let Some(folder) = &args.rerank else { return Ok(builder) };
-        Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
-    };
+    let target = args.namespaces.target();
+    let has_several = matches!(target, Some(Target::Several(_)));
+    usage::ensure(
+        args.journal.is_none() || !has_several,
+        "--journal notes recalls of one namespace; give one --namespace and no --prefix",
+    )?;
+    let builder = || database::for_recall(&args.db, args.model.as_deref(), args.rerank.as_deref(), &config);
     let engine = match args.journal {
         Some(_) => builder()?.open()?,
-        None => stored::open_to_read(&builder, &args.namespaces.namespace)?,
+        None => database::open_to_read(builder, &args.namespaces.namespace)?,
     };
     let pending = engine.blocking().pending()?;
     if pending > 0 {
-        stderr::note(format!(
+        output::note(format!(
             "{} not embedded yet, and searched by words alone; ingest the file again to embed what is pending",
             counted(pending, "message")
         ));
     }
-    let target = args.namespaces.target();
-    if let Some(Target::Several(_)) = &target {
+    if has_several {
         args.namespaces.check(&args.db, &engine)?;
     }
-    let query = |text: &str| args.options.query(text, args.rerank.is_some());
     if let Some(file) = &args.queries {
-        let mut unknown = BTreeSet::new();
-        for line in input::lines(file)? {
-            let line = line?;
-            let position = || input::at(file, line.number);
-            let line = line.text.and_then(|text| QueryLine::parse(&text, target.as_ref())).with_context(position)?;
-            let answer =
-                recall(&engine, line.id.as_deref(), &line.target, query(&line.query)).with_context(position)?;
-            unknown.extend(answer.unknown(&engine)?.cloned());
-            output::json(&answer)?;
-        }
-        drop(engine);
-        for namespace in &unknown {
-            let found = stored::check_namespace(&args.db, namespace);
-            // Lines may name users who have no messages yet: only the one namespace that was given must exist.
-            match found {
-                Err(error) if target.is_none() => stderr::note(error),
-                found => found?,
-            }
-        }
+        answer_lines(engine, &args, file, target.as_ref())?;
         return Ok(Status::SUCCESS);
     }
     let (Some(target), Some(text)) = (&target, &args.query) else {
         unreachable!("clap requires both without --queries");
     };
-    let answer = recall(&engine, None, target, query(text)).map_err(usage_error)?;
+    let answer = recall(&engine, None, target, args.query(text)).map_err(usage_error)?;
     if let Some(namespace) = answer.unknown(&engine)? {
-        // A database is open once at a time.
+        // A process can open a database once at a time.
         drop(engine);
-        stored::check_namespace(&args.db, namespace)?;
+        database::check_namespace(&args.db, namespace)?;
     }
     match format {
         Format::Json => output::json(&answer)?,
         Format::Text => print(&answer, &args)?,
     }
     Ok(Status::SUCCESS)
+}
+
+/// Answers the queries in a file. `target` is what all of them search, unless each line names its own.
+fn answer_lines(engine: Engine, args: &Args, file: &Path, target: Option<&Target>) -> anyhow::Result<()> {
+    let mut unknown = BTreeSet::new();
+    for line in input::lines(file)? {
+        let line = line?;
+        let position = || input::at(file, line.number);
+        let line = line.text.and_then(|text| QueryLine::parse(&text, target)).with_context(position)?;
+        let answer =
+            recall(&engine, line.id.as_deref(), &line.target, args.query(&line.query)).with_context(position)?;
+        unknown.extend(answer.unknown(&engine)?.cloned());
+        output::json(&answer)?;
+    }
+    // A process can open a database once at a time.
+    drop(engine);
+    for namespace in &unknown {
+        // Lines may name users who have no messages yet. Only a namespace that was given must exist.
+        match database::check_namespace(&args.db, namespace) {
+            Err(error) if target.is_none() => output::note(error),
+            found => found?,
+        }
+    }
+    Ok(())
 }
 
 /// A query that only the engine refuses, such as an empty one, is wrong usage all the same.

@@ -25,8 +25,8 @@ pub(super) struct Options {
     /// Only messages before this time or day.
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Only what was known at this time or day: messages that had been put by then, and are of no later time. It is also
-    /// the default of --now.
+    /// Only what was known at this time or day: messages that had been put by then, and are of no later time. It is
+    /// also the default of --now.
     #[arg(long, value_name = "TIME")]
     as_of: Option<Timestamp>,
     /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role and
@@ -151,7 +151,7 @@ impl Options {
     }
 }
 
-/// Parses a span of units up to weeks; days have 24 hours.
+/// Parses a span such as `30d`. Units go up to weeks; days have 24 hours.
 fn half_life(text: &str) -> anyhow::Result<Duration> {
     let span: Span = text.parse().with_context(|| format!("{text:?} is not a time span such as 30d or 12h"))?;
     let length: SignedDuration = span

@@ -13,7 +13,7 @@ const TOP: f64 = 58.0;
 const RIGHT: f64 = 210.0;
 const BOTTOM: f64 = 54.0;
 
-/// The range of recall shown. Higher values are drawn at its end, since this scale never reaches 1.
+/// The range of recall that is shown. Higher values are drawn at its end, since this scale never reaches 1.
 const LOWEST: f64 = 0.8;
 const HIGHEST: f64 = 0.9995;
 const TICKS: [f64; 7] = [0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];

@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::{
-    ground_truth, stderr,
-    texmex::{self, Rows},
+    output,
+    vectors::{self, Rows},
 };
 
-/// Neighbors per query: recall@10 is the usual metric.
+/// Number of neighbors of a query: recall@10 is the usual metric.
 pub(super) const K: usize = 10;
 
 /// Unit vectors. A zero vector is allowed: models return it for a text without known words.
@@ -24,8 +24,8 @@ impl Vectors {
     /// Reads the first `limit` rows of base.fvecs, and query.fvecs.
     pub(super) fn read(folder: &Path, limit: Option<usize>) -> anyhow::Result<Self> {
         let (base_path, query_path) = (folder.join("base.fvecs"), folder.join("query.fvecs"));
-        let mut base = texmex::read(&base_path, limit.unwrap_or(usize::MAX))?;
-        let mut queries = texmex::read(&query_path, usize::MAX)?;
+        let mut base = vectors::read(&base_path, limit.unwrap_or(usize::MAX))?;
+        let mut queries = vectors::read(&query_path, usize::MAX)?;
         ensure!(
             base.width == queries.width,
             "{} has {} dimensions, {} has {}; both must come from the same model",
@@ -39,21 +39,21 @@ impl Vectors {
         Ok(Vectors { base, queries, normalized })
     }
 
-    /// Returns the nearest rows of each query: read from groundtruth.ivecs if it applies to these vectors, else
-    /// computed.
+    /// Returns the nearest rows of each query. Reads groundtruth.ivecs if it applies to these vectors, and computes
+    /// them otherwise.
     pub(super) fn truth(&self, folder: &Path, limited: bool) -> anyhow::Result<Rows<u32>> {
         let path = folder.join("groundtruth.ivecs");
         if self.normalized > 0 {
-            stderr::note(format!(
+            output::note(format!(
                 "{} vectors were not of length 1 and were normalised, since indexes search by cosine; the ground truth is computed again",
                 self.normalized
             ));
         } else if !limited && path.exists() {
-            let truth = texmex::read(&path, usize::MAX)?;
+            let truth = vectors::read(&path, usize::MAX)?;
             self.check(&path, &truth)?;
             return Ok(truth);
         }
-        Ok(ground_truth::nearest(&ground_truth::exact(&self.base), &self.queries, K, |_| None))
+        Ok(vectors::nearest(&vectors::exact_index(&self.base), &self.queries, K, |_| None))
     }
 
     /// Checks that these rows can be the ground truth of the queries.

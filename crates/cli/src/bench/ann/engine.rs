@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use mnemon::{
     Bitmap, Config, Embedder, Engine, Error, Message, ModelIdentity, Namespace, Query, RankingStrategy, VectorStorage,
 };
@@ -20,21 +20,21 @@ use serde::{Deserialize, Serialize};
 
 use super::data::{K, Vectors, count_correct};
 use crate::{
-    bench::process_memory::{growth_mib, resident_bytes},
-    ground_truth,
-    metrics::percentile,
+    bench::setup::{growth_mib, resident_bytes},
+    database,
+    metrics::Times,
     output_file::Force,
     progress::Progress,
-    texmex::{self, Rows},
+    vectors::{self, Rows},
 };
 
-/// Messages per put while ingesting, and ids per deletion.
+/// Number of messages in a put while ingesting, and of ids in a deletion.
 const BATCH: usize = 1000;
-/// Messages per small commit: a turn or two of a conversation.
+/// Number of messages in a small commit: a turn or two of a conversation.
 const COMMIT: usize = 20;
 const COMMITS: usize = 50;
 const REOPENINGS: usize = 5;
-/// Queries per measurement: enough for a p99, and quick with exact search too.
+/// Number of queries in a measurement: enough for a p99, and quick with exact search too.
 const QUERIES: usize = 1000;
 /// One row in this many is deleted: 20 %.
 const DELETED: usize = 5;
@@ -51,19 +51,19 @@ pub(super) struct EngineReport {
     ingest_s: f64,
     /// Background work of the index that remained after the ingest.
     optimize_s: f64,
-    /// Rate over the ingest and the background work.
+    /// Rows per second of the ingest and the background work together.
     ingest_rows_per_s: f64,
     file_bytes: u64,
     /// Median time from opening to the first answer, with the file in the system's cache.
     open_ms: f64,
     idle: Measurement,
-    /// Latency beside a thread that commits as fast as it can. Recall is unknown, since the rows change.
+    /// Latency beside a thread that commits as fast as it can. There is no figure of recall, since the rows change.
     busy: Latency,
     busy_rows_per_s: f64,
     /// Durable put of the messages of a small commit.
     put_p50_ms: f64,
     put_p99_ms: f64,
-    /// The following commit of their vectors and links.
+    /// The commit of their vectors and links, which follows.
     commit_p50_ms: f64,
     commit_p99_ms: f64,
     /// Share of the rows that pass the filter.
@@ -72,7 +72,7 @@ pub(super) struct EngineReport {
     deleted_rows_per_s: f64,
     /// Queries after a fifth of the ingested rows was deleted; the rows of the small commits are included.
     deleted: Measurement,
-    /// Growth of resident memory up to after the deletions, without the table of vectors.
+    /// Growth of resident memory from before the ingest until after the deletions. The table of vectors does not count.
     resident_mb: Option<f64>,
 }
 
@@ -126,7 +126,7 @@ impl EngineReport {
     }
 }
 
-/// The rows of each measurement.
+/// Which rows each measurement has.
 pub(super) struct Plan {
     /// Number of rows that are ingested first.
     kept: usize,
@@ -151,7 +151,7 @@ impl Plan {
 
     /// Computes the ground truth of each measurement and writes it to files.
     pub(super) fn write_truths(&self, vectors: &Vectors, folder: &Path) -> anyhow::Result<()> {
-        let index = ground_truth::exact(&vectors.base);
+        let index = vectors::exact_index(&vectors.base);
         let rows = |allowed: &dyn Fn(usize) -> bool| Bitmap::from_fn(self.kept, |row| allowed(row as usize));
         let all = rows(&|_| true);
         // The small commits come before the deletions.
@@ -164,8 +164,8 @@ impl Plan {
                 width: vectors.queries.width,
                 values: vectors.queries.iter().take(QUERIES).flatten().copied().collect(),
             };
-            let truth = ground_truth::nearest(&index, &queries, K, |query| Some(allowed(query)));
-            texmex::write(texmex::create(&folder.join(file), Force { force: false })?, &truth)
+            let truth = vectors::nearest(&index, &queries, K, |query| Some(allowed(query)));
+            vectors::write(vectors::create(&folder.join(file), Force { force: false })?, &truth)
         };
         write(ALL, &|_| all.clone())?;
         write(REMAINING, &|_| remaining.clone())?;
@@ -205,7 +205,21 @@ impl Embedder for Table {
     }
 }
 
-/// State of all measurements.
+/// The seconds until the rows are durable and embedded, and those of the index's background work afterwards.
+struct Ingested {
+    ingest_s: f64,
+    optimize_s: f64,
+}
+
+/// The times of small commits: the puts, until the messages are durable, and the flushes, until their vectors are
+/// durable and searchable.
+#[derive(Default)]
+struct Commits {
+    puts: Times,
+    flushes: Times,
+}
+
+/// What all measurements have in common.
 struct Bench {
     plan: Plan,
     namespace: Namespace,
@@ -215,9 +229,9 @@ struct Bench {
 
 /// Measures an engine on a temporary file.
 pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow::Result<EngineReport> {
-    let truth = |file: &str| texmex::read::<u32>(&truths.join(file), usize::MAX);
+    let truth = |file: &str| vectors::read::<u32>(&truths.join(file), usize::MAX);
     let (all, remaining, filtered) = (truth(ALL)?, truth(REMAINING)?, truth(FILTERED)?);
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
+    let folder = database::temporary_folder()?;
     let path = folder.path().join("memory.redb");
     let plan = Plan::of(vectors.base.len())?;
     let queries = vectors.queries.len().min(QUERIES);
@@ -226,10 +240,10 @@ pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow
     let open = || Engine::builder(&path).config(config.clone()).embedder(table.clone()).open();
     let before = resident_bytes();
     let mut bench = Bench { plan, namespace: "bench/ann".parse()?, queries, engine: open()? };
-    let (ingest_s, optimize_s) = bench.ingest()?;
+    let Ingested { ingest_s, optimize_s } = bench.ingest()?;
     let file_bytes = std::fs::metadata(&path)?.len();
 
-    let mut openings = Vec::new();
+    let mut openings = Times::default();
     for _ in 0..REOPENINGS {
         let Bench { plan, namespace, queries, engine } = bench;
         // Dropping the engine waits until the file is closed.
@@ -237,16 +251,15 @@ pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow
         let started = Instant::now();
         let engine = open()?;
         engine.blocking().recall(&namespace, dense(0))?;
-        openings.push(started.elapsed().as_secs_f64() * 1e3);
+        openings.add(started);
         bench = Bench { plan, namespace, queries, engine };
     }
-    openings.sort_by(f64::total_cmp);
     bench.engine.blocking().optimize(&bench.namespace)?;
 
     let idle = bench.query(&all, |_, query| query)?;
     let filter = |number: usize, query: Query| query.session(bench.plan.session(number));
     let filtered = bench.query(&filtered, filter)?;
-    let (puts, commits) = bench.commits()?;
+    let Commits { puts, flushes } = bench.commits()?;
 
     let Plan { kept, sessions, .. } = bench.plan;
     let deleted_ids: Vec<String> = (0..kept).step_by(DELETED).map(|row| row.to_string()).collect();
@@ -268,14 +281,14 @@ pub(super) fn measure(config: Config, vectors: Vectors, truths: &Path) -> anyhow
         optimize_s,
         ingest_rows_per_s: kept as f64 / (ingest_s + optimize_s),
         file_bytes,
-        open_ms: percentile(&openings, 0.5),
+        open_ms: openings.percentile(0.5) / 1e3,
         idle,
         busy,
         busy_rows_per_s,
-        put_p50_ms: percentile(&puts, 0.5),
-        put_p99_ms: percentile(&puts, 0.99),
-        commit_p50_ms: percentile(&commits, 0.5),
-        commit_p99_ms: percentile(&commits, 0.99),
+        put_p50_ms: puts.percentile(0.5) / 1e3,
+        put_p99_ms: puts.percentile(0.99) / 1e3,
+        commit_p50_ms: flushes.percentile(0.5) / 1e3,
+        commit_p99_ms: flushes.percentile(0.99) / 1e3,
         filter_share: 1.0 / sessions as f64,
         filtered,
         deleted_rows_per_s,
@@ -290,9 +303,8 @@ impl Bench {
         (self.namespace.clone(), message)
     }
 
-    /// Ingests the rows. Returns the seconds until they are durable and embedded, and those of the index's background
-    /// work after it.
-    fn ingest(&self) -> anyhow::Result<(f64, f64)> {
+    /// Ingests the rows.
+    fn ingest(&self) -> anyhow::Result<Ingested> {
         let engine = self.engine.blocking();
         let progress = Progress::new();
         progress.begin("engine: storing", "rows", self.plan.kept as u64);
@@ -304,47 +316,37 @@ impl Bench {
         }
         engine.flush()?;
         drop(progress);
-        let ingested = started.elapsed().as_secs_f64();
+        let ingest_s = started.elapsed().as_secs_f64();
         engine.optimize(&self.namespace)?;
-        Ok((ingested, started.elapsed().as_secs_f64() - ingested))
+        Ok(Ingested { ingest_s, optimize_s: started.elapsed().as_secs_f64() - ingest_s })
     }
 
     /// Runs all queries once, one after the other.
     fn query(&self, truth: &Rows<u32>, shape: impl Fn(usize, Query) -> Query) -> anyhow::Result<Measurement> {
         let engine = self.engine.blocking();
-        let mut times = Vec::with_capacity(self.queries);
+        let mut times = Times(Vec::with_capacity(self.queries));
         let mut found = 0;
         for number in 0..self.queries {
             let query = shape(number, dense(number));
-            let started = Instant::now();
-            let hits = engine.recall(&self.namespace, query)?;
-            times.push(started.elapsed().as_secs_f64() * 1e6);
+            let hits = times.time(|| engine.recall(&self.namespace, query))?;
             // Ids that are not numbers belong to the rows of `busy`, which are not in the ground truth.
             found += count_correct(hits.iter().filter_map(|hit| hit.message.id.parse().ok()), truth.row(number));
         }
-        let qps = times.len() as f64 * 1e6 / times.iter().sum::<f64>();
-        times.sort_by(f64::total_cmp);
-        let latency = Latency { p50_us: percentile(&times, 0.5), p99_us: percentile(&times, 0.99) };
+        let qps = times.len() as f64 * 1e6 / times.0.iter().sum::<f64>();
+        let latency = Latency { p50_us: times.percentile(0.5), p99_us: times.percentile(0.99) };
         Ok(Measurement { recall: found as f64 / (self.queries * K) as f64, qps, latency })
     }
 
-    /// Makes small commits. Returns the sorted milliseconds of the puts, until the messages are durable, and of the
-    /// flushes, until their vectors are durable and searchable.
-    fn commits(&self) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+    /// Makes small commits.
+    fn commits(&self) -> anyhow::Result<Commits> {
         let engine = self.engine.blocking();
-        let (mut puts, mut commits) = (Vec::with_capacity(COMMITS), Vec::with_capacity(COMMITS));
+        let mut commits = Commits::default();
         for first in (self.plan.kept..self.plan.kept + self.plan.held).step_by(COMMIT) {
             let messages = (first..first + COMMIT).map(|row| self.message(row, row.to_string())).collect();
-            let started = Instant::now();
-            engine.put_all(messages)?;
-            puts.push(started.elapsed().as_secs_f64() * 1e3);
-            let started = Instant::now();
-            engine.flush()?;
-            commits.push(started.elapsed().as_secs_f64() * 1e3);
+            commits.puts.time(|| engine.put_all(messages))?;
+            commits.flushes.time(|| engine.flush())?;
         }
-        puts.sort_by(f64::total_cmp);
-        commits.sort_by(f64::total_cmp);
-        Ok((puts, commits))
+        Ok(commits)
     }
 
     /// Runs the queries while another thread inserts. Returns their latency, and the rows inserted per second.

@@ -1,14 +1,10 @@
 //! `mnemon bench ann`: recall and speed of the vector indexes, compared with exact search.
 
-mod bare_index;
 mod chart;
-mod curve;
 mod data;
 mod engine;
-mod indexes;
-mod machine;
+mod index;
 mod report;
-mod table;
 
 use std::{
     path::{Path, PathBuf},
@@ -23,16 +19,15 @@ use serde::de::DeserializeOwned;
 use self::{
     data::Vectors,
     engine::{EngineReport, Plan},
-    machine::Machine,
-    report::{Data, Measured, Report},
+    report::{Data, Machine, Measured, Report},
 };
 use crate::{
+    database,
     output::{self, Format},
     output_file::{self, Force, OutputFile},
-    program, texmex, usage,
+    usage, vectors,
 };
 
-/// Options of `mnemon bench ann`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A folder with base.fvecs, query.fvecs and groundtruth.ivecs (TEXMEX), as `mnemon embed` writes it. The ground
@@ -41,7 +36,7 @@ pub(super) struct Args {
     data: PathBuf,
     /// Indexes to measure: exact, hnsw, hnsw_rs. hnsw+neighbors has the codes of neighbors, hnsw+f16
     /// vectors with 16 bits, hnsw+neighbors+f16 both.
-    #[arg(long, value_delimiter = ',', default_value = indexes::DEFAULT, value_name = "NAMES")]
+    #[arg(long, value_delimiter = ',', default_value = index::DEFAULT, value_name = "NAMES")]
     index: Vec<String>,
     /// Search threads for the rate; latency is always measured with one thread.
     #[arg(long, default_value_t = 1, value_parser = usage::within(1..=1024))]
@@ -107,9 +102,9 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     for name in &args.index {
         // All names are checked first: hours may pass before the last index is measured.
-        indexes::new(name, 1, None)?;
+        index::new(name, 1, None)?;
     }
-    let folder = tempfile::Builder::new().prefix("mnemon-").tempdir().context("creating a temporary folder")?;
+    let folder = database::temporary_folder()?;
     let data = prepare(args, folder.path())?;
     let peers = args.peers.iter().map(|path| report::peers(path, &data)).collect::<anyhow::Result<Vec<_>>>()?.concat();
     let create =
@@ -136,7 +131,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     match format {
         Format::Json => output::json(&report),
-        Format::Text => table::print(&report, &peers),
+        Format::Text => report::print(&report, &peers),
     }
 }
 
@@ -144,8 +139,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
 /// its own.
 fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
     let vectors = Vectors::read(&args.data, args.limit)?;
-    let file = texmex::create(&truths.join(TRUTH), args.force)?;
-    texmex::write(file, &vectors.truth(&args.data, args.limit.is_some())?)?;
+    let file = vectors::create(&truths.join(TRUTH), args.force)?;
+    vectors::write(file, &vectors.truth(&args.data, args.limit.is_some())?)?;
     if args.engine {
         Plan::of(vectors.base.len())?.write_truths(&vectors, truths)?;
     }
@@ -155,7 +150,7 @@ fn prepare(args: &Args, truths: &Path) -> anyhow::Result<Data> {
 /// Measures a part in a process of its own.
 fn child<T: DeserializeOwned>(args: &Args, part: Part, name: &str, truths: &Path) -> anyhow::Result<T> {
     let efforts: Vec<String> = args.ef.iter().map(usize::to_string).collect();
-    let mut command = program::again()?;
+    let mut command = usage::this_program()?;
     command.args(["bench", "ann", "--index", name, "--ef", &efforts.join(",")]);
     let part = part.to_possible_value().expect("no part is skipped");
     command.args(["--part", part.get_name(), "--cache", &args.cache.to_string()]);
@@ -178,17 +173,17 @@ fn run_part(args: &Args, part: Part, truths: &Path) -> anyhow::Result<()> {
     let vectors = Vectors::read(&args.data, args.limit)?;
     let ef_construction = args.ef_construction.map(|ef| ef as usize);
     for name in &args.index {
-        let new = || indexes::new(name, vectors.base.width, ef_construction);
+        let new = || index::new(name, vectors.base.width, ef_construction);
         match part {
             Part::Raw => {
                 let path = truths.join(TRUTH);
-                let truth = texmex::read(&path, usize::MAX)?;
+                let truth = vectors::read(&path, usize::MAX)?;
                 vectors.check(&path, &truth)?;
-                output::json(&bare_index::measure(name, &new, &vectors, &truth, &args.ef, args.threads)?)?;
+                output::json(&index::measure(name, &new, &vectors, &truth, &args.ef, args.threads)?)?;
             }
-            Part::Deletions => output::json(&bare_index::deletions(name, &new, &vectors, &args.ef)?)?,
+            Part::Deletions => output::json(&index::deletions(name, &new, &vectors, &args.ef)?)?,
             Part::Engine => {
-                let mut config = indexes::config(name)?;
+                let mut config = index::config(name)?;
                 config.ef_search = args.ef_search;
                 config.ef_construction = ef_construction.unwrap_or(config.ef_construction);
                 (config.vectors, config.cache_bytes) = (args.vectors, args.cache << 20);

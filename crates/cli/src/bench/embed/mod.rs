@@ -1,32 +1,24 @@
 //! `mnemon bench embed`: embedding rates and query latencies of models, beside other programs that run the same models.
 
 mod case;
-mod peer;
-mod report;
-mod table;
-mod texts;
 
 use std::{path::PathBuf, process::Stdio};
 
 use anyhow::{Context, ensure};
 use mnemon::{Device, Model, Runtime};
+use serde::{Deserialize, Serialize};
 
-use self::{
-    case::{Case, Measured},
-    report::{Report, Row},
-    texts::Texts,
-};
-use super::sample;
+use self::case::{Case, Measured, Texts};
+use super::setup::SAMPLE;
 use crate::{
     input,
+    metrics::percentile_of,
     output::{self, Format},
     output_file::{self, Force, OutputFile},
-    program,
     progress::Progress,
     usage,
 };
 
-/// Options of `mnemon bench embed`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The messages. Texts are embedded as `ingest` does, with the speaker's name in front. Default: the built-in
@@ -67,6 +59,36 @@ pub(super) struct Args {
     /// Measure one case once. The command starts itself with this option.
     #[arg(long, hide = true)]
     case: Option<Case>,
+}
+
+/// Figures of one program with one model; medians of the rounds.
+#[derive(Deserialize, Serialize)]
+struct Row {
+    /// The program that ran the model.
+    by: String,
+    model: String,
+    texts_per_second: f64,
+    /// The rates of the slowest and the fastest round.
+    #[serde(default)]
+    texts_per_second_range: Option<(f64, f64)>,
+    #[serde(default)]
+    query_p50_us: Option<f64>,
+    #[serde(default)]
+    query_p99_us: Option<f64>,
+    /// Peak memory of a process that embeds texts of all lengths and queries at the same time.
+    #[serde(default)]
+    peak_memory_mb: Option<f64>,
+}
+
+/// The figures that the bench prints.
+#[derive(Serialize)]
+struct Report {
+    bench: &'static str,
+    messages: String,
+    texts: usize,
+    device: String,
+    threads: usize,
+    rows: Vec<Row>,
 }
 
 /// The environment variable with the path of ONNX Runtime's library.
@@ -110,7 +132,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     let report = Report {
         bench: "embed",
-        messages: args.messages.as_deref().map_or_else(|| sample::NAME.into(), |file| file.display().to_string()),
+        messages: args.messages.as_deref().map_or_else(|| SAMPLE.into(), |file| file.display().to_string()),
         texts: texts.documents.len(),
         device: args.device.to_string(),
         threads: args.threads(),
@@ -121,7 +143,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<()> {
     }
     match format {
         Format::Json => output::json(&report),
-        Format::Text => table::print(&report),
+        Format::Text => print(&report),
     }
 }
 
@@ -133,7 +155,7 @@ impl Args {
 
 /// Measures a case in a process of its own, so that memory can be attributed to it.
 fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
-    let mut command = program::again()?;
+    let mut command = usage::this_program()?;
     command.args(["bench", "embed", "--case", &case.name(), "--model", model]);
     command.args(["--limit", &args.limit.to_string(), "--threads", &args.threads().to_string()]);
     command.args(["--device", &args.device.to_string()]);
@@ -150,20 +172,41 @@ fn child(args: &Args, case: Case, model: &str) -> anyhow::Result<Measured> {
 }
 
 fn row(case: Case, rounds: Vec<Measured>, peak_memory_mb: Option<f64>) -> Row {
-    let sorted = |figure: fn(&Measured) -> f64| {
-        let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures
-    };
-    let median = |figure| crate::metrics::percentile(&sorted(figure), 0.5);
-    let rates = sorted(|measured| measured.texts_per_second);
+    let at = |p: f64, figure: fn(&Measured) -> f64| percentile_of(rounds.iter().map(figure).collect(), p);
+    let median = |figure| at(0.5, figure);
+    let rate = |measured: &Measured| measured.texts_per_second;
     Row {
         by: case.title().to_owned(),
         model: rounds[0].model.clone(),
-        texts_per_second: median(|measured| measured.texts_per_second),
-        texts_per_second_range: Some((rates[0], rates[rates.len() - 1])),
+        texts_per_second: median(rate),
+        texts_per_second_range: Some((at(0.0, rate), at(1.0, rate))),
         query_p50_us: Some(median(|measured| measured.query_p50_us)),
         query_p99_us: Some(median(|measured| measured.query_p99_us)),
         peak_memory_mb,
     }
+}
+
+fn print(report: &Report) -> anyhow::Result<()> {
+    let Report { messages, texts, device, threads, rows, .. } = report;
+    output::line(&format!("{texts} texts of {messages}, {device}, {threads} threads; ratios are to the first row"))?;
+    output::line(&format!(
+        "{:<34} {:<26} {:>10} {:>6} {:>17} {:>12} {:>12} {:>9}",
+        "by", "model", "texts/s", "ratio", "slowest-fastest", "one p50 us", "one p99 us", "peak MiB"
+    ))?;
+    let number = |figure: Option<f64>| figure.map_or(String::new(), |figure| format!("{figure:.0}"));
+    for row in rows {
+        let range = row.texts_per_second_range.map_or(String::new(), |(low, high)| format!("{low:.0}-{high:.0}"));
+        output::line(&format!(
+            "{:<34} {:<26} {:>10.0} {:>6.2} {:>17} {:>12} {:>12} {:>9}",
+            row.by,
+            row.model,
+            row.texts_per_second,
+            row.texts_per_second / rows[0].texts_per_second,
+            range,
+            number(row.query_p50_us),
+            number(row.query_p99_us),
+            number(row.peak_memory_mb)
+        ))?;
+    }
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! Chroma's server with the same messages, for comparison. It is given vectors, of messages and of questions: it is spared
-//! the embedding. Its answers are those of a search by vectors alone.
+//! Chroma's server with the same messages, for comparison. It gets the vectors of messages and questions, so that it
+//! need not embed, and it searches by vectors alone.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::wrk::Requests;
 
 const DATABASE: &str = "/api/v2/tenants/default_tenant/databases/default_database/collections";
-/// Messages of a request that fills a collection.
+/// Number of messages in a request that fills a collection.
 const BATCH: usize = 500;
-/// Vectors that are put in turn.
+/// Number of vectors that are put in turn.
 const PUTS: usize = 200;
 const STARTED: Duration = Duration::from_secs(60);
 

@@ -1,7 +1,6 @@
-//! `mnemon bench serve`
+//! `mnemon bench serve`: recalls and puts of a server beside those of the library in this process.
 
 mod chroma;
-mod load;
 mod wrk;
 
 use std::{
@@ -13,21 +12,25 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use mnemon::{Device, Engine, IndexKind, Message, Model, Namespace, Query};
+use mnemon::{Config, Device, Engine, Message, Model, Namespace, Query};
 use serde_json::{Value, json};
 
 use self::{
     chroma::Chroma,
-    load::Load,
-    wrk::{Kind, Requests, Target},
+    wrk::{Kind, Load, Requests, Target},
 };
-use super::{ingest_options::IngestOptions, sample};
-use crate::{input, metrics::percentile, output, program, usage};
+use super::setup::{IngestOptions, queries_or_sample, spread};
+use crate::{
+    database::{self, Temporary},
+    metrics::Times,
+    output, usage,
+};
 
-/// Connections that ask as fast as they are answered.
+/// Number of connections that ask as fast as they are answered.
 const CONNECTIONS: usize = 32;
-/// Connections of the constant rate, and connections that put.
+/// Number of connections that ask at a constant rate.
 const PACED: usize = 16;
+/// Number of connections that put.
 const WRITERS: usize = 16;
 
 #[derive(clap::Args)]
@@ -40,7 +43,8 @@ pub(super) struct Args {
     /// Seconds of each measurement.
     #[arg(long, default_value_t = 5, value_parser = usage::within(1..=600))]
     seconds: usize,
-    /// Chroma's program (`pip install chromadb`): its server is measured with the same messages, whose vectors it is given.
+    /// Chroma's program (`pip install chromadb`): its server is measured with the same messages, whose vectors it is
+    /// given.
     #[arg(long, value_name = "FILE")]
     chroma: Option<PathBuf>,
 }
@@ -48,20 +52,19 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let messages = args.ingest.messages()?;
     let queries: Vec<(Namespace, String)> = match &args.queries {
-        None if args.ingest.has_file() => sample::spread(&messages, 500),
-        file => sample::queries(file.as_deref())?.into_iter().map(|line| (line.namespace, line.query)).collect(),
+        None if args.ingest.has_file() => spread(&messages, 500),
+        file => queries_or_sample(file.as_deref())?.into_iter().map(|line| (line.namespace, line.query)).collect(),
     };
     ensure!(!queries.is_empty(), "there are no queries");
-    let (engine, path, folder) =
-        input::temporary(args.ingest.model.as_deref(), args.ingest.index, args.ingest.precision)?;
+    let Temporary { engine, path, folder } = args.ingest.database()?;
     let count = messages.len();
     engine.blocking().put_all(messages.clone())?;
     engine.blocking().flush()?;
     let duration = Duration::from_secs(args.seconds as u64);
 
-    // The library as the server uses it: the same settings, opened anew.
+    // The library as the server uses it: with the default settings, opened anew.
     drop(engine);
-    let engine = input::engine(&path, args.ingest.model.as_deref(), input::config(IndexKind::Auto), false)?;
+    let engine = database::engine(&path, args.ingest.model.as_deref(), Config::default(), false)?;
     let alone = recalls(&engine, &queries, 1, duration)?;
     let together = recalls(&engine, &queries, CONNECTIONS, duration)?;
     let puts = puts(&engine, duration)?;
@@ -105,7 +108,7 @@ fn beside(
     queries: &[(Namespace, String)],
     folder: &Path,
 ) -> anyhow::Result<Value> {
-    let embedder = input::embedder(args.ingest.model.as_deref().unwrap_or(Model::DEFAULT), &Device::Cpu, None)?;
+    let embedder = database::embedder(args.ingest.model.as_deref().unwrap_or(Model::DEFAULT), &Device::Cpu, None)?;
     let chroma = Chroma::start(program, &folder.join("chroma"))?;
     let requests = chroma.fill(&embedder, messages, queries)?;
     let target = Target::new(&chroma.url, &requests, folder, args.seconds)?;
@@ -118,7 +121,7 @@ fn beside(
     }))
 }
 
-/// The requests for the routes of our own.
+/// Returns the requests for `mnemon serve`.
 fn requests(queries: &[(Namespace, String)]) -> Requests {
     let recalls = queries.iter().map(|(namespace, text)| {
         let path = format!("/v1/namespaces/{}/recall", namespace.as_str().replace('%', "%25").replace('/', "%2F"));
@@ -138,7 +141,7 @@ fn report(load: &Load) -> Value {
     })
 }
 
-/// Recalls of so many callers in this process.
+/// Measures recalls of so many callers in this process.
 fn recalls(
     engine: &Engine,
     queries: &[(Namespace, String)],
@@ -154,7 +157,7 @@ fn recalls(
     })
 }
 
-/// Puts of one message each.
+/// Measures puts of one message each.
 fn puts(engine: &Engine, duration: Duration) -> anyhow::Result<Load> {
     let namespace: Namespace = "bench/puts".parse()?;
     measure(WRITERS, duration, |at| engine.blocking().put(&namespace, vec![Message::user(note(at))]).map(drop))
@@ -164,19 +167,17 @@ fn note(at: usize) -> String {
     format!("Note {at}: the bridge opens at nine and the ferry leaves at ten.")
 }
 
-/// Calls as fast as so many threads can.
+/// Calls as fast as so many threads can, for a time.
 fn measure(
     callers: usize,
     duration: Duration,
     call: impl Fn(usize) -> mnemon::Result<()> + Sync,
 ) -> anyhow::Result<Load> {
     let (next, started) = (AtomicUsize::new(0), Instant::now());
-    let caller = || -> mnemon::Result<Vec<f64>> {
-        let mut times = Vec::new();
+    let caller = || -> mnemon::Result<Times> {
+        let mut times = Times::default();
         while started.elapsed() < duration {
-            let before = Instant::now();
-            call(next.fetch_add(1, Ordering::Relaxed))?;
-            times.push(before.elapsed().as_secs_f64() * 1e6);
+            times.time(|| call(next.fetch_add(1, Ordering::Relaxed)))?;
         }
         Ok(times)
     };
@@ -185,10 +186,9 @@ fn measure(
         callers.into_iter().map(|caller| caller.join().expect("no caller panics")).collect::<Result<Vec<_>, _>>()
     })?;
     let elapsed = started.elapsed().as_secs_f64();
-    let mut times = times.concat();
-    times.sort_by(f64::total_cmp);
+    let times = Times(times.into_iter().flat_map(|times| times.0).collect());
     let per_second = times.len() as f64 / elapsed;
-    Ok(Load { per_second, p50_us: percentile(&times, 0.5), p99_us: percentile(&times, 0.99), failed: 0 })
+    Ok(Load { per_second, p50_us: times.percentile(0.5), p99_us: times.percentile(0.99), failed: 0 })
 }
 
 /// `mnemon serve` in a process of its own, ended when this is dropped.
@@ -199,7 +199,7 @@ struct Server {
 
 impl Server {
     fn start(db: &Path, folder: &Path) -> anyhow::Result<Self> {
-        let mut command = program::again()?;
+        let mut command = usage::this_program()?;
         command.args(["--format", "json", "serve", "--journal", "0", "--listen", "127.0.0.1:0", "--db"]).arg(db);
         let mut child =
             command.env("XDG_RUNTIME_DIR", folder).stderr(Stdio::piped()).spawn().context("starting the server")?;

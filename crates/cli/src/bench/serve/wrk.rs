@@ -1,4 +1,4 @@
-//! Load on a server, by wrk.
+//! Puts load on a server, with wrk.
 
 use std::{
     fs,
@@ -9,9 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::load::Load;
-
-/// Requests a second of [`Kind::Paced`].
+/// The rate of [`Kind::Paced`], in requests a second.
 const RATE: usize = 1000;
 
 /// The requests for a server, all of them POST with JSON.
@@ -32,6 +30,14 @@ pub(super) enum Kind {
     Put,
 }
 
+/// The rate, the latencies and the failures of a load.
+pub(super) struct Load {
+    pub(super) per_second: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) failed: u64,
+}
+
 /// A server under load.
 pub(super) struct Target<'a> {
     url: &'a str,
@@ -46,7 +52,7 @@ impl<'a> Target<'a> {
         Ok(Target { url, script, seconds })
     }
 
-    /// Asks on one thread: the other core is the server's.
+    /// Puts load on the server for some seconds, from one thread: the other core is the server's.
     pub(super) fn load(&self, kind: Kind, connections: usize) -> anyhow::Result<Load> {
         let kind = match kind {
             Kind::Recall => "recall",
@@ -60,8 +66,7 @@ impl<'a> Target<'a> {
             kind,
             &connections.to_string(),
         ]);
-        let output = wrk.output();
-        let output = output.context("running wrk, the load generator; install it (`apt-get install wrk`)")?;
+        let output = wrk.output().context("running wrk, the load generator; install it (`apt-get install wrk`)")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let Some(result) = text.lines().find(|line| line.starts_with('{')) else {
             bail!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -78,7 +83,7 @@ impl<'a> Target<'a> {
 }
 
 impl Requests {
-    /// The script of wrk: the requests, one after the other, and the report as JSON.
+    /// Returns wrk's script: it sends the requests in turn, and reports as JSON.
     fn script(&self) -> String {
         let recalls: String =
             self.recalls.iter().map(|(path, body)| format!("  {{{}, {}}},\n", lua(path), lua(body))).collect();
@@ -116,8 +121,8 @@ end
     }
 }
 
-/// A text as a string of Lua. JSON's escapes are Lua's, but for \/ and \u, which serde_json does not write for what is
-/// printable.
+/// Quotes a text for Lua. JSON's escapes are Lua's too, but for \/ and \u, which serde_json does not write for
+/// printable text.
 fn lua(text: &str) -> String {
     Value::from(text).to_string()
 }

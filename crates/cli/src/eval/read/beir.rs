@@ -13,7 +13,10 @@ use mnemon::{Message, Namespace};
 use serde::Deserialize;
 
 use super::super::set::{Benchmark, Question, Set};
-use crate::{input, output::counted, stderr};
+use crate::{
+    input,
+    output::{self, counted},
+};
 
 pub(in crate::eval) const CORPUS: &str = "corpus.jsonl";
 pub(in crate::eval) const QUERIES: &str = "queries.jsonl";
@@ -63,7 +66,7 @@ pub(super) fn read(folder: &Path, name: String) -> anyhow::Result<Set> {
         Ok(())
     })?;
     if empty > 0 {
-        stderr::note(format!("{name}: left out {} without text", counted(empty, "document")));
+        output::note(format!("{name}: left out {} without text", counted(empty, "document")));
     }
 
     let mut judged: BTreeMap<String, Vec<(String, i64)>> = BTreeMap::new();
@@ -91,7 +94,7 @@ pub(super) fn read(folder: &Path, name: String) -> anyhow::Result<Set> {
     })?;
     if !judged.is_empty() {
         let count = judged.len();
-        stderr::note(format!(
+        output::note(format!(
             "{name}: ignored {} of {QRELS}, not in {QUERIES} or there twice",
             counted(count, "query")
         ));

@@ -1,8 +1,8 @@
 //! Paths into a JSON value, such as `samples[].turns[].text`.
 //!
-//! A name goes to a field of an object, `[]` to every element of a list or every value of an object. Two paths that begin
-//! alike mean the same element where they do: with the items of `samples[].turns[].text`, the path `samples[].id` is the
-//! id of the sample that the turn is in.
+//! A name leads to a field of an object, `[]` to every element of a list or every value of an object. Two paths that
+//! begin alike lead through the same elements there: for a turn of `samples[].turns[].text`, the path `samples[].id` is
+//! the id of the sample that has the turn.
 
 use std::{fmt, str::FromStr};
 
@@ -23,7 +23,7 @@ enum Step {
 pub(super) struct Item<'v> {
     /// The values on the way to it: the root, then the value after each step.
     values: Vec<&'v Value>,
-    /// The steps to it, with numbers instead of `[]`.
+    /// The path to it, with numbers instead of `[]`.
     pub(super) position: String,
     /// The position in the root, if the root is a list and the path begins with `[]`.
     pub(super) line: Option<usize>,

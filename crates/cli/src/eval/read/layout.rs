@@ -12,10 +12,13 @@ use serde_json::Value;
 
 use super::{
     super::set::{Benchmark, Question, Set},
+    elements::parse_time,
     json_path::{Item, JsonPath},
-    times,
 };
-use crate::{input, output::counted, stderr};
+use crate::{
+    input,
+    output::{self, counted},
+};
 
 /// A description of a layout.
 #[derive(Debug, Deserialize)]
@@ -56,14 +59,14 @@ struct Questions {
     time: Option<JsonPath>,
 }
 
-/// The value of a file, and the line that each element of the root is from.
+/// The value of a file, and the lines at which the elements of its root begin.
 struct Document {
     path: PathBuf,
     root: Value,
     lines: Vec<u64>,
 }
 
-/// Reads a file with the description in another.
+/// Reads a file by the description in another.
 pub(super) fn read(layout: &Path, file: &Path, name: String) -> anyhow::Result<Set> {
     let text = input::text(layout)?;
     let layout: Layout = toml::from_str(&text).map_err(|error| {
@@ -131,7 +134,7 @@ impl Layout {
             Ok(())
         })?;
         if ignored > 0 {
-            stderr::note(format!("{name}: ignored {} of evidence without a message", counted(ignored, "piece")));
+            output::note(format!("{name}: ignored {} of evidence without a message", counted(ignored, "piece")));
         }
         Ok(Set::new(name, messages, questions, Benchmark::None))
     }
@@ -139,7 +142,7 @@ impl Layout {
     fn time(&self, path: &Option<JsonPath>, of: &JsonPath, item: &Item) -> anyhow::Result<Option<Timestamp>> {
         let Some(text) = scalar(path, of, item)? else { return Ok(None) };
         let time = match (&self.time_format, text.parse::<f64>()) {
-            (Some(format), _) => times::parse(&text, format)?,
+            (Some(format), _) => parse_time(&text, format)?,
             (None, Ok(seconds)) => Timestamp::from_micros((seconds * 1e6) as i64)
                 .with_context(|| format!("the time {text} is out of range"))?,
             (None, Err(_)) => text.parse().context("give the format of the times as time_format")?,

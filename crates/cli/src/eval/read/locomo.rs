@@ -1,8 +1,9 @@
 //! Reads LoCoMo as it is published: `locomo10.json` (Maharana et al. 2024), a list of conversations with questions.
 //!
-//! A conversation becomes the namespace `locomo/SAMPLE_ID`, a turn a message with its `dia_id`. The speaker is its name;
-//! the role of `speaker_a` is user and that of `speaker_b` assistant. A session has one time, in no zone: its turns get
-//! that time in UTC and 20 seconds more each. The caption of a photo is appended to the text.
+//! A conversation becomes the namespace `locomo/SAMPLE_ID`, and a turn a message with the `dia_id` as id and the speaker
+//! as name. The role of `speaker_a` is user, that of `speaker_b` assistant. A session has one time, without a zone: its
+//! first turn gets that time in UTC, and each turn 20 seconds more than the one before. The caption of a photo is
+//! appended to the text.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -19,9 +20,9 @@ use serde::{
 
 use super::{
     super::set::{ADVERSARIAL, Benchmark, Question, Set},
-    elements, times,
+    elements::{self, parse_time},
 };
-use crate::{output::counted, stderr};
+use crate::output::{self, counted};
 
 const TIME_FORMAT: &str = "%I:%M %p on %d %B, %Y";
 const TURN_MICROS: i64 = 20_000_000;
@@ -103,11 +104,11 @@ impl<'de> Deserialize<'de> for Conversation {
 struct Reader {
     messages: Vec<(Namespace, Message)>,
     questions: Vec<Question>,
-    /// Turns without text.
+    /// Number of turns without text.
     empty: usize,
-    /// Evidence that is not written as an id, and names a message all the same.
+    /// Number of pieces of evidence that are not written as ids, and name a message all the same.
     repaired: usize,
-    /// Evidence that names no message.
+    /// The pieces of evidence that name no message.
     ignored: Vec<String>,
 }
 
@@ -117,16 +118,16 @@ pub(super) fn read(path: &Path, name: String) -> anyhow::Result<Set> {
     elements::each(path, |sample| reader.take(sample))?;
     let Reader { messages, questions, empty, repaired, ignored } = reader;
     if empty > 0 {
-        stderr::note(format!("{name}: left out {} without text", counted(empty, "turn")));
+        output::note(format!("{name}: left out {} without text", counted(empty, "turn")));
     }
     if repaired > 0 {
-        stderr::note(format!("{name}: {} of evidence read as ids, though not written so", counted(repaired, "piece")));
+        output::note(format!("{name}: {} of evidence read as ids, though not written so", counted(repaired, "piece")));
     }
     if !ignored.is_empty() {
         let (count, shown) = (ignored.len(), ignored.iter().take(SHOWN));
         let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
-        stderr::note(format!(
+        output::note(format!(
             "{name}: ignored {} of evidence without a message: {shown}{more}",
             counted(count, "piece")
         ));
@@ -147,7 +148,7 @@ impl Reader {
         for (number, turns) in sessions {
             let text = times.get(&number).map_or("", String::as_str);
             let context = || format!("session_{number}_date_time");
-            let start = times::parse(text, TIME_FORMAT).with_context(context)?;
+            let start = parse_time(text, TIME_FORMAT).with_context(context)?;
             for (at, Turn { speaker, dia_id, text, blip_caption }) in turns.into_iter().enumerate() {
                 let role = match &speaker {
                     name if *name == speaker_a => Role::User,
@@ -192,7 +193,7 @@ impl Reader {
     }
 }
 
-/// Splits evidence such as `D8:6; D9:17`, which is to be one id and sometimes is several.
+/// Splits evidence such as `D8:6; D9:17`: it should be one id, and sometimes is several.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || ";,()[]".contains(c)).filter(|piece| !piece.is_empty())
 }

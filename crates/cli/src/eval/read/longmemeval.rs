@@ -2,7 +2,7 @@
 //!
 //! A question becomes the namespace `longmemeval/QUESTION_ID`, a turn the message `SESSION_ID_TURN`, where turns are
 //! numbered from 1 as in the benchmark's scripts. The turns of a session have the session's date; the query's time is
-//! `question_date`. Of the turns, a user's with `has_answer` are the evidence; of the sessions, `answer_session_ids`.
+//! `question_date`. The evidence is the user's turns with `has_answer`, and the sessions in `answer_session_ids`.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,12 +15,12 @@ use serde::Deserialize;
 
 use super::{
     super::set::{Benchmark, Question, Set},
-    elements, times,
+    elements::{self, parse_time},
 };
-use crate::{output::counted, stderr};
+use crate::output::{self, counted};
 
 const TIME_FORMAT: &str = "%Y/%m/%d %H:%M";
-/// End of the ids of questions that the history does not answer.
+/// How the ids of questions end that the history does not answer.
 const ABSTENTION: &str = "_abs";
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct Turn {
 struct Reader {
     messages: Vec<(Namespace, Message)>,
     questions: Vec<Question>,
-    /// Turns without text.
+    /// Number of turns without text.
     empty: usize,
     ids: HashSet<String>,
 }
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, name: String) -> anyhow::Result<Set> {
     let mut reader = Reader::default();
     elements::each(path, |entry| reader.take(entry))?;
     if reader.empty > 0 {
-        stderr::note(format!("{name}: left out {} without text", counted(reader.empty, "turn")));
+        output::note(format!("{name}: left out {} without text", counted(reader.empty, "turn")));
     }
     Ok(Set::new(name, reader.messages, reader.questions, Benchmark::LongMemEval))
 }
@@ -88,7 +88,7 @@ impl Reader {
         let mut times_seen: HashMap<String, usize> = HashMap::new();
         for ((id, date), turns) in ids.into_iter().zip(dates).zip(sessions) {
             let created_at = time(&date).with_context(|| format!("session {id:?}"))?;
-            // A session that is in the history twice is two sessions.
+            // A session that occurs twice in the history is two sessions.
             let seen = times_seen.entry(id.clone()).or_default();
             *seen += 1;
             let session = if *seen == 1 { id } else { format!("{id}~{seen}") };
@@ -125,7 +125,7 @@ fn time(text: &str) -> anyhow::Result<Timestamp> {
         Some((date, time)) => format!("{} {}", date.trim(), time.trim()),
         None => text.to_owned(),
     };
-    times::parse(&without_day, TIME_FORMAT)
+    parse_time(&without_day, TIME_FORMAT)
 }
 
 #[cfg(test)]

@@ -2,22 +2,26 @@
 
 mod beir;
 mod elements;
-mod json_lines;
 mod json_path;
 mod layout;
 mod locomo;
 mod longmemeval;
-mod times;
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
+use anyhow::Context;
+use serde_json::Value;
+
 pub(super) use self::beir::{CORPUS, QRELS, QRELS_HEAD, QUERIES};
-use self::json_lines::{Files, name_of};
-use super::set::Set;
-use crate::usage;
+use super::set::{Benchmark, Question, Set};
+use crate::{
+    input::{self, QueryLine},
+    usage,
+};
 
 /// The sets to measure.
 #[derive(clap::Args)]
@@ -34,8 +38,8 @@ pub(super) struct SetArgs {
     /// LoCoMo as it is published, such as locomo10.json. Each conversation is a namespace.
     #[arg(long, value_name = "FILE.json")]
     locomo: Vec<PathBuf>,
-    /// LongMemEval as it is published: S, M or oracle. Each question has a namespace of its own. Adds the benchmark's own
-    /// figures.
+    /// LongMemEval as it is published: S, M or oracle. Each question has a namespace of its own. Adds the benchmark's
+    /// own figures.
     #[arg(long, value_name = "FILE.json")]
     longmemeval: Vec<PathBuf>,
     /// A data set in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/test.tsv. Adds recall@100 and MAP.
@@ -49,7 +53,7 @@ pub(super) struct SetArgs {
     files: Vec<PathBuf>,
 }
 
-/// How a layout is described, for the help of commands with [`SetArgs`].
+/// Describes layouts, for the help of commands with [`SetArgs`].
 pub(super) const LAYOUT_HELP: &str = "\
 A layout is described in TOML by paths: names joined by dots, with [] for every element of a list.
 Paths that begin alike mean the same element where they do. Only `text` and `evidence` are needed:
@@ -78,15 +82,10 @@ A JSON Lines file is a list of its lines: its paths begin with []. A message wit
 namespace.";
 
 impl SetArgs {
-    /// Returns true if no set is named.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sources().is_empty() && self.messages.is_empty() && self.queries.is_empty()
-    }
-
     /// Reads all sets, which have different names.
     pub(super) fn read(&self) -> anyhow::Result<Vec<Set>> {
         usage::ensure(
-            !self.is_empty(),
+            !(self.sources().is_empty() && self.messages.is_empty() && self.queries.is_empty()),
             "no set is given; give --messages and --queries, --set, --locomo, --longmemeval, --beir, or --layout and --file",
         )?;
         let (messages, queries) = (self.messages.len(), self.queries.len());
@@ -144,11 +143,92 @@ impl Source<'_> {
     fn read(self) -> anyhow::Result<Set> {
         let name = self.name();
         match self {
-            Source::JsonLines(files) => json_lines::read(files),
+            Source::JsonLines(files) => read_lines(files),
             Source::LoCoMo(path) => locomo::read(path, name),
             Source::LongMemEval(path) => longmemeval::read(path, name),
             Source::Beir(path) => beir::read(path, name),
             Source::Described { layout, file } => layout::read(layout, file, name),
+        }
+    }
+}
+
+/// The files of a set of JSON Lines: messages as for `ingest`, and labelled questions.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::eval) struct Files {
+    name: String,
+    messages: PathBuf,
+    queries: PathBuf,
+}
+
+impl Files {
+    /// Names the set after the messages' file, or after the file's folder if that name is just `messages`.
+    fn new(messages: PathBuf, queries: PathBuf) -> Self {
+        let absolute = std::path::absolute(&messages).unwrap_or_else(|_| messages.clone());
+        let name = match (name_of(&absolute), absolute.parent()) {
+            (name, Some(folder)) if name == "messages" => name_of(folder),
+            (name, _) => name,
+        };
+        Files { name, messages, queries }
+    }
+}
+
+/// Names a set after a file or folder, up to the first dot.
+fn name_of(path: &Path) -> String {
+    // `.` and `..` have no name.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let name = absolute.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = name.split('.').next().unwrap_or_default();
+    if stem.is_empty() { "set".to_owned() } else { stem.to_owned() }
+}
+
+impl FromStr for Files {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let parts = text.split_once('=').and_then(|(name, files)| Some((name, files.split_once(',')?)));
+        let named = parts.filter(|(name, _)| !name.is_empty());
+        let (name, (messages, queries)) = named.context("a set is given as NAME=M.jsonl,Q.jsonl")?;
+        Ok(Files { name: name.into(), messages: messages.into(), queries: queries.into() })
+    }
+}
+
+/// Reads a set of JSON Lines. A question without an id is named after its position.
+fn read_lines(files: Files) -> anyhow::Result<Set> {
+    let messages = input::messages(&files.messages)?;
+    let question = |(at, line): (usize, QueryLine)| {
+        let QueryLine { id, namespace, query, relevant, category } = line;
+        let id = match id {
+            Some(Value::String(id)) => id,
+            Some(id) => id.to_string(),
+            None => format!("q{}", at + 1),
+        };
+        let mut question = Question::new(id, namespace, query);
+        question.relevant = relevant;
+        question.category = category.unwrap_or(question.category);
+        question
+    };
+    let questions = input::queries(&files.queries)?.into_iter().enumerate().map(question).collect();
+    Ok(Set::new(files.name, messages, questions, Benchmark::None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_named_after_their_files() {
+        let named = |messages: &str| Files::new(messages.into(), "q.jsonl".into()).name;
+        assert_eq!(named("data/locomo.messages.jsonl"), "locomo");
+        assert_eq!(named("datasets/sample/messages.jsonl"), "sample");
+        assert_eq!(named("chats"), "chats");
+        // A path without a folder is in that of the command.
+        let here = name_of(Path::new("."));
+        assert_eq!([named("messages.jsonl"), named("./messages.jsonl")], [here.clone(), here]);
+        assert_eq!([named("/messages.jsonl"), named(".jsonl")], ["set", "set"]);
+        let given: Files = "a=b/m=1.jsonl,c/q.jsonl".parse().unwrap();
+        assert_eq!(given, Files { name: "a".into(), messages: "b/m=1.jsonl".into(), queries: "c/q.jsonl".into() });
+        for text in ["a", "a=b", "b,c", "=b,c"] {
+            assert!(text.parse::<Files>().is_err(), "{text}");
         }
     }
 }

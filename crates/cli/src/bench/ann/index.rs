@@ -1,26 +1,82 @@
-//! Measures an index without an engine: build time, memory, and the curve of recall against rate.
+//! The indexes by name, and their measurement without an engine: build time, memory, and the curve of recall against
+//! rate.
 
 use std::{collections::HashMap, ops::Range, time::Instant};
 
-use mnemon::{Bitmap, SearchOptions, VectorIndex};
+use anyhow::anyhow;
+use mnemon::{Bitmap, Config, ExactIndex, HnswIndex, HnswOptions, Precision, SearchOptions, VectorIndex};
 
 use super::{
     data::{K, Vectors, count_correct},
-    indexes,
     report::{Deletions, Measured, Point},
 };
 use crate::{
-    bench::process_memory::{growth_mib, resident_bytes},
-    ground_truth,
-    metrics::percentile,
+    bench::setup::{growth_mib, resident_bytes},
+    metrics::Times,
     progress::Progress,
-    texmex::Rows,
+    vectors::{self, Rows},
 };
 
-/// Rounds over all queries for each point. The fastest counts, since other programs may use the machine.
-const ROUNDS: usize = 3;
+/// The indexes that are measured unless others are named.
+pub(super) const DEFAULT: &str = if cfg!(feature = "hnsw_rs") { "exact,hnsw,hnsw_rs" } else { "exact,hnsw" };
+
+/// Splits a name into the kind of index and its options: `hnsw+neighbors+f16` has both.
+fn parse(name: &str) -> anyhow::Result<(&str, HnswOptions)> {
+    let mut parts = name.split('+');
+    let kind = parts.next().unwrap_or(name);
+    let mut options = HnswOptions::default();
+    for part in parts {
+        match (kind, part) {
+            ("hnsw", "neighbors") => options.neighbor_codes = true,
+            ("hnsw", "f16") => options.half_precision = true,
+            _ => return Err(unknown(name)),
+        }
+    }
+    Ok((kind, options))
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    anyhow!("index {name:?} is not one of exact, hnsw, hnsw_rs; hnsw can have +neighbors, +f16 or both")
+}
+
+/// Returns the settings of an engine that has this index.
+pub(super) fn config(name: &str) -> anyhow::Result<Config> {
+    let (kind, options) = parse(name)?;
+    let precision = if options.half_precision { Precision::F16 } else { Precision::F32 };
+    Ok(Config::default().index(kind.parse()?).neighbor_codes(options.neighbor_codes).precision(precision))
+}
 
 /// Creates an empty index.
+pub(super) fn new(
+    name: &str,
+    dimension: usize,
+    ef_construction: Option<usize>,
+) -> anyhow::Result<Box<dyn VectorIndex>> {
+    let (kind, mut options) = parse(name)?;
+    Ok(match kind {
+        "exact" => Box::new(ExactIndex::new(dimension)),
+        "hnsw" => {
+            options.graph_above = 0;
+            options.ef_construction = ef_construction.unwrap_or(options.ef_construction);
+            Box::new(HnswIndex::new(dimension, options))
+        }
+        #[cfg(feature = "hnsw_rs")]
+        "hnsw_rs" => Box::new(mnemon::HnswRsIndex::new(dimension, 0)),
+        #[cfg(not(feature = "hnsw_rs"))]
+        "hnsw_rs" => return Err(crate::usage::missing("hnsw_rs", &["hnsw_rs"]).into()),
+        _ => return Err(unknown(name)),
+    })
+}
+
+/// Returns true if an index always finds all neighbors: there is no effort to choose.
+fn is_exact(name: &str) -> bool {
+    name == "exact"
+}
+
+/// Number of rounds over all queries for each point. The fastest counts, since other programs may use the machine.
+const ROUNDS: usize = 3;
+
+/// Creates an empty index of a kind.
 type New<'a> = &'a dyn Fn() -> anyhow::Result<Box<dyn VectorIndex>>;
 
 pub(super) fn measure(
@@ -53,7 +109,7 @@ pub(super) fn deletions(name: &str, new: New, vectors: &Vectors, efforts: &[usiz
         if row.is_multiple_of(5) { gone.push(row) } else { left.push(row) }
     }
     let allowed = Bitmap::from_fn(base.len(), |row| !row.is_multiple_of(5));
-    let truth = ground_truth::nearest(&ground_truth::exact(base), &vectors.queries, K, |_| Some(allowed.clone()));
+    let truth = vectors::nearest(&vectors::exact_index(base), &vectors.queries, K, |_| Some(allowed.clone()));
     let build = |rows: &[u32]| -> anyhow::Result<Box<dyn VectorIndex>> {
         let index = new()?;
         let values: Vec<f32> = rows.iter().flat_map(|&row| base.row(row as usize)).copied().collect();
@@ -75,7 +131,7 @@ pub(super) fn deletions(name: &str, new: New, vectors: &Vectors, efforts: &[usiz
     Ok(Deletions { repair_s, repaired, fresh })
 }
 
-/// Runs all queries with each effort.
+/// Runs all queries with each effort, and returns the curve.
 fn sweep(
     name: &str,
     index: &dyn VectorIndex,
@@ -84,7 +140,7 @@ fn sweep(
     efforts: &[usize],
     threads: usize,
 ) -> Vec<Point> {
-    let efforts = if indexes::is_exact(name) { &[0] } else { efforts };
+    let efforts = if is_exact(name) { &[0] } else { efforts };
     let progress = Progress::new();
     progress.begin(&format!("{name}: search"), "rounds", (efforts.len() * ROUNDS) as u64);
     let searches = Searches { index, queries: &vectors.queries, truth };
@@ -103,15 +159,15 @@ fn sweep(
             effort,
             recall: best.correct as f64 / (queries * K as f64),
             qps: queries / best.seconds,
-            p50_us: Some(percentile(&latencies, 0.5)),
-            p99_us: Some(percentile(&latencies, 0.99)),
+            p50_us: Some(latencies.percentile(0.5)),
+            p99_us: Some(latencies.percentile(0.99)),
         });
     }
     drop(progress);
     points
 }
 
-/// The queries of a curve.
+/// What all searches of a curve have in common.
 struct Searches<'a> {
     index: &'a dyn VectorIndex,
     queries: &'a Rows<f32>,
@@ -121,9 +177,8 @@ struct Searches<'a> {
 /// The results of a round over all queries.
 struct Round {
     seconds: f64,
-    /// Microseconds, sorted.
-    latencies: Vec<f64>,
-    /// True neighbors found, over all queries.
+    latencies: Times,
+    /// Number of true neighbors that were found, over all queries.
     correct: usize,
 }
 
@@ -133,7 +188,7 @@ impl Searches<'_> {
         let count = self.queries.len();
         let share = count.div_ceil(threads);
         let started = Instant::now();
-        let parts: Vec<_> = std::thread::scope(|scope| {
+        let parts: Vec<Round> = std::thread::scope(|scope| {
             let part = |thread: usize| (thread * share).min(count)..((thread + 1) * share).min(count);
             // The calling thread takes a part too, so that a single thread starts no other.
             let others: Vec<_> =
@@ -143,22 +198,22 @@ impl Searches<'_> {
             std::iter::once(own).chain(others).collect()
         });
         let seconds = started.elapsed().as_secs_f64();
-        let correct = parts.iter().map(|(_, correct)| correct).sum();
-        let mut latencies: Vec<f64> = parts.into_iter().flat_map(|(latencies, _)| latencies).collect();
-        latencies.sort_by(f64::total_cmp);
+        let correct = parts.iter().map(|part| part.correct).sum();
+        let latencies = Times(parts.into_iter().flat_map(|part| part.latencies.0).collect());
         Round { seconds, latencies, correct }
     }
 
-    fn search(&self, numbers: Range<usize>, effort: usize) -> (Vec<f64>, usize) {
+    /// Runs the queries of these numbers, on one thread.
+    fn search(&self, numbers: Range<usize>, effort: usize) -> Round {
         let options = SearchOptions::new(K).ef(effort);
-        let mut latencies = Vec::with_capacity(numbers.len());
-        let mut found = 0;
+        let mut latencies = Times(Vec::with_capacity(numbers.len()));
+        let (all, mut correct) = (Instant::now(), 0);
         for number in numbers {
             let started = Instant::now();
             let neighbors = self.index.search(self.queries.row(number), &options).neighbors;
-            latencies.push(started.elapsed().as_secs_f64() * 1e6);
-            found += count_correct(neighbors.iter().map(|neighbor| neighbor.row), self.truth.row(number));
+            latencies.add(started);
+            correct += count_correct(neighbors.iter().map(|neighbor| neighbor.row), self.truth.row(number));
         }
-        (latencies, found)
+        Round { seconds: all.elapsed().as_secs_f64(), latencies, correct }
     }
 }

@@ -1,16 +1,22 @@
-//! Reads and writes vectors in the TEXMEX format, `fvecs` (f32) and `ivecs` (i32), which most ANN data sets use.
+//! Files of vectors, and the exact neighbors in them that the results of approximate search are compared with.
 //!
-//! A row is its length as a little-endian i32, then that many values of 4 bytes. All rows of a file have one length.
+//! The files are in the TEXMEX format, `fvecs` (f32) and `ivecs` (i32), which most ANN data sets use: a row is its
+//! length as a little-endian i32, then that many values of 4 bytes. All rows of a file have one length.
 
 use std::{
     fs::File,
     io::{BufReader, Read, Write},
     path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use anyhow::{Context, bail, ensure};
+use mnemon::{Bitmap, ExactIndex, SearchOptions, VectorIndex};
 
-use crate::output_file::{self, Force, OutputFile};
+use crate::{
+    output_file::{self, Force, OutputFile},
+    progress::Progress,
+};
 
 /// A matrix: rows of one length, stored one after the other.
 #[derive(Debug, PartialEq)]
@@ -108,7 +114,6 @@ pub(crate) fn read<T: Value>(path: &Path, limit: usize) -> anyhow::Result<Rows<T
     Ok(Rows { width, values })
 }
 
-/// Writes rows to a file.
 pub(crate) fn write<T: Value>(mut file: OutputFile, rows: &Rows<T>) -> anyhow::Result<()> {
     for row in rows.iter() {
         file.write_all(&(row.len() as u32).to_le_bytes()).with_context(|| file.writing())?;
@@ -119,9 +124,53 @@ pub(crate) fn write<T: Value>(mut file: OutputFile, rows: &Rows<T>) -> anyhow::R
     file.finish()
 }
 
-/// Begins a file of rows.
+/// Begins a file of rows, which [`write`] completes.
 pub(crate) fn create(path: &Path, force: Force) -> anyhow::Result<OutputFile> {
     OutputFile::create(path, output_file::VECTORS, force, None)
+}
+
+/// Builds an exact index of all rows.
+pub(crate) fn exact_index(base: &Rows<f32>) -> ExactIndex {
+    let index = ExactIndex::new(base.width);
+    let numbers: Vec<u32> = (0..base.len() as u32).collect();
+    index.insert(&numbers, &base.values);
+    index
+}
+
+/// Finds the `k` rows nearest to each query on all cores. `allowed` returns the rows to search for the query of a
+/// number, at least `k`; `None` searches all.
+pub(crate) fn nearest(
+    index: &ExactIndex,
+    queries: &Rows<f32>,
+    k: usize,
+    allowed: impl Fn(usize) -> Option<Bitmap> + Sync,
+) -> Rows<u32> {
+    let progress = Progress::new();
+    progress.begin("exact search", "queries", queries.len() as u64);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= queries.len() {
+                return found;
+            }
+            let allowed = allowed(number);
+            let neighbors =
+                index.search(queries.row(number), &SearchOptions::new(k).allowed(allowed.as_ref())).neighbors;
+            found.push((number, neighbors));
+            progress.inc(1);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("searches do not panic")).collect()
+    });
+    drop(progress);
+    all.sort_unstable_by_key(|(number, _)| *number);
+    let values = all.into_iter().flat_map(|(_, neighbors)| neighbors).map(|neighbor| neighbor.row).collect();
+    Rows { width: k, values }
 }
 
 #[cfg(test)]

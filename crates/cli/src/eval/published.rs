@@ -1,23 +1,87 @@
-//! The ids of a set's messages in files that have no namespaces and separate columns by spaces.
+//! Sets as other programs read them: in BEIR's folder layout, with ids that need no namespace.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    io::Write,
+    path::Path,
+};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use mnemon::{Message, Namespace};
+use serde_json::json;
 
-use super::set::{Question, Set};
+use super::{
+    read::{CORPUS, QRELS, QRELS_HEAD, QUERIES},
+    set::{Question, Set},
+};
+use crate::{
+    output,
+    output_file::{self, Force, OutputFile},
+};
 
-/// Both directions between messages and their published ids.
+/// Writes the corpus, the labelled questions and their judgments. BEIR has one corpus for all questions: the namespaces
+/// are joined, and each document's `metadata` has its own.
+pub(super) fn write_beir(folder: &Path, set: &Set, force: Force) -> anyhow::Result<()> {
+    let (ids, questions) = (PublishedIds::new(set)?, ids_of_questions(set)?);
+    let namespaces = set.namespaces().count();
+    if namespaces > 1 {
+        output::note(format!(
+            "{}: BEIR's layout has no namespaces; the {namespaces} of this set become one corpus, which is harder to search",
+            set.name
+        ));
+    }
+    fs::create_dir_all(folder.join("qrels")).with_context(|| folder.display().to_string())?;
+    let create = |name: &str, kind| OutputFile::create(&folder.join(name), kind, force, None);
+    let (corpus, asked) = (create(CORPUS, output_file::BEIR_LINES)?, create(QUERIES, output_file::BEIR_LINES)?);
+    let judged = create(QRELS, output_file::JUDGMENTS)?;
+    write_lines(
+        corpus,
+        set.messages.iter().map(|(namespace, message)| {
+            let metadata = json!({
+                "namespace": namespace, "session": message.session, "role": message.role, "name": message.name,
+                "created_at": message.created_at,
+            });
+            let id = ids.of(namespace, &message.id);
+            json!({ "_id": id, "title": "", "text": message.text(), "metadata": metadata }).to_string()
+        }),
+    )?;
+    let labelled = || set.questions.iter().zip(&questions).filter(|(question, _)| !question.relevant.is_empty());
+    write_lines(
+        asked,
+        labelled().map(|(question, id)| {
+            let metadata =
+                json!({ "namespace": question.namespace, "category": question.category, "time": question.now });
+            json!({ "_id": id, "text": question.text, "metadata": metadata }).to_string()
+        }),
+    )?;
+    let judgments = labelled().flat_map(|(question, id)| {
+        let grades = question.grades.iter().copied().chain(std::iter::repeat(1));
+        let documents = question.relevant.iter().map(|relevant| ids.of(&question.namespace, relevant));
+        documents.zip(grades).map(move |(document, grade)| format!("{id}\t{document}\t{grade}"))
+    });
+    write_lines(judged, std::iter::once(QRELS_HEAD.to_owned()).chain(judgments))
+}
+
+fn write_lines(mut file: OutputFile, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
+    for line in lines {
+        writeln!(file, "{line}").with_context(|| file.writing())?;
+    }
+    file.finish()
+}
+
+/// The published ids of a set's messages, by which other files name them.
 ///
-/// The published id is the message's own id if no two messages of the set have the same, or else `NAMESPACE/ID`. White
-/// space and percent signs are written as in URLs.
+/// Such files have no namespaces and separate columns by spaces. The published id is the message's own id if no two
+/// messages of the set have the same, or else `NAMESPACE/ID`. White space and percent signs are written as in URLs.
 pub(super) struct PublishedIds<'a> {
     has_namespaces: bool,
     messages: HashMap<String, &'a (Namespace, Message)>,
 }
 
 impl<'a> PublishedIds<'a> {
-    /// Names all messages of a set.
+    /// # Errors
+    /// Two messages of a namespace have the same id.
     pub(super) fn new(set: &'a Set) -> anyhow::Result<Self> {
         let mut seen = HashSet::new();
         let has_namespaces = !set.messages.iter().all(|(_, message)| seen.insert(message.id.as_str()));
@@ -48,7 +112,7 @@ impl<'a> PublishedIds<'a> {
 }
 
 /// Returns the published ids of a set's questions, which must differ.
-pub(super) fn of_questions(set: &Set) -> anyhow::Result<Vec<String>> {
+pub(super) fn ids_of_questions(set: &Set) -> anyhow::Result<Vec<String>> {
     let ids: Vec<String> = set.questions.iter().map(|question: &Question| escape(&question.id)).collect();
     let mut seen = HashSet::new();
     for id in &ids {
