@@ -79,7 +79,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("same_file", &["lock", "store", "crates/cli"]),
     ("rust_stemmers", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
-    ("ureq", &["client", "import", "crates/server", "crates/cli"]),
+    ("ureq", &["client", "import", "crates/cli", "crates/server"]),
     ("base64", &["client", "crates/server"]),
     ("prost", &["onnx"]),
     ("safetensors", &["import"]),
@@ -99,7 +99,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("hyper", &["crates/server"]),
     ("rmcp", &["crates/server"]),
     ("clap", &["crates/cli"]),
-    ("anyhow", &["crates/server", "crates/cli"]),
+    ("anyhow", &["crates/cli", "crates/server"]),
     ("indicatif", &["crates/cli"]),
     ("strsim", &["crates/cli"]),
 ];
@@ -128,7 +128,7 @@ fn external_crates_are_named_by_the_listed_modules_only() {
     let mut expected = String::new();
     for (name, listed) in CONFINED {
         let mut modules: Vec<String> = library.naming(name).into_iter().collect();
-        let packages = [("server", &server), ("cli", &command)]
+        let packages = [("cli", &command), ("server", &server)]
             .into_iter()
             .filter(|(_, package)| !package.naming(name).is_empty());
         modules.extend(packages.map(|(package, _)| format!("crates/{package}")));

@@ -22,7 +22,7 @@ const ROUTES_LEFT_OUT: [(&str, &str); 0] = [];
 /// The public async methods of the engine, its documents and its memories, by the sources.
 fn library_methods() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for folder in ["src/engine", "src/memory"] {
+    for folder in ["src/engine", "src/engine/reindex", "src/memory"] {
         for entry in std::fs::read_dir(root(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "rs") {
