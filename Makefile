@@ -55,11 +55,12 @@ test: runtime ## every test
 	$(TEST)
 
 # Clippy looks at the library with no features, with the default ones (left out with SHORT: `user-package` compiles it so) and with all of
-# them, and at the command as Python has it.
+# them, and at the command with its default ones and as Python has it.
 lint: deny package ## format, lints, documentation, licences and the package
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --lib --no-default-features -- -D warnings
 	$(if $(SHORT),,$(CARGO) clippy -- -D warnings)
+	$(CARGO) clippy -p mnemon-cli -- -D warnings
 	$(CARGO) clippy -p mnemon-cli --no-default-features -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features

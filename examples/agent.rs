@@ -8,9 +8,13 @@
 use std::collections::HashSet;
 
 use mnemon::{
-    ApproximateTokenCounter, AssembleRequest, BlockContent, BlockQuery, BufferLimits, ChatRequest, ContentPart, Engine,
-    FactBlock, FlushedBatch, MemoryBlock, Message, MessageLine, MessageSelector, Namespace, PerPartTokenCounter,
-    Prompt, Result, Role, StaticBlock, TokenWindow, from_openai, to_openai,
+    AssembleRequest, ContentPart, Engine, FactBlock, MemoryBlock, Message, Namespace, Prompt, Result, Role,
+    StaticBlock,
+    chat_model::ChatRequest,
+    format::{from_openai, to_openai},
+    memory::{BlockContent, BlockQuery, BufferLimits, FlushedBatch},
+    message::{MessageLine, MessageSelector, PerPartTokenCounter, TokenWindow},
+    tokenizer::ApproximateTokenCounter,
 };
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use mnemon::{Embedder, Engine, Message, ModelIdentity, Namespace, Query, Result};
+use mnemon::{Embedder, Engine, Message, Namespace, Query, Result, models::ModelIdentity};
 
 struct LetterPairs(ModelIdentity);
 

@@ -1,7 +1,10 @@
 //! Keeps documents beside messages: a profile, facts that are searched, and a note that expires.
 //! `cargo run --example documents` keeps nothing.
 
-use mnemon::{DocumentOptions, DocumentSearch, Engine, MetadataFilter, Namespace, Result};
+use mnemon::{
+    Engine, MetadataFilter, Namespace, Result,
+    document::{DocumentOptions, DocumentSearch},
+};
 use serde_json::json;
 
 fn main() -> Result<()> {

@@ -3,8 +3,12 @@
 //! (feature `openai`).
 
 use mnemon::{
-    ChatRequest, Collection, CollectionBlock, DocumentSearch, Engine, FewShotExample, InstructionBlock, Message,
-    Namespace, Profile, ProfileBlock, Result,
+    Collection, Engine, Message, Namespace, Profile, Result,
+    chat_model::ChatRequest,
+    compat::FewShotExample,
+    document::DocumentSearch,
+    knowledge::{CollectionBlock, ProfileBlock},
+    memory::InstructionBlock,
 };
 use serde::Deserialize;
 use serde_json::json;

@@ -228,6 +228,9 @@ pub use model_folders::Model;
 pub use onnx::{OnnxEmbedder, OnnxOptions};
 #[doc(inline)]
 pub use recall::{Hit, Hits, Query, Scope};
+#[cfg(feature = "tiktoken")]
+#[doc(inline)]
+pub use tokens::Tiktoken;
 #[doc(inline)]
 pub use tokens::TokenCounter;
 
@@ -248,9 +251,6 @@ pub use import::CatalogueEntry;
 #[cfg(feature = "hnsw_rs")]
 #[doc(hidden)]
 pub use mnemon_index::HnswRsIndex;
-#[cfg(feature = "tiktoken")]
-#[doc(hidden)]
-pub use tokens::Tiktoken;
 #[doc(hidden)]
 pub use {
     admin::{

@@ -41,7 +41,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const STALLED: Duration = Duration::from_secs(30);
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The pause after a connection could not be accepted, as with too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
     pub(crate) app: Arc<App>,

@@ -19,7 +19,7 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use crate::{app::App, mcp};
+use crate::{app::App, listen::PAUSE, mcp};
 
 /// A bound socket. Its file is removed when it is dropped.
 pub(crate) struct Socket {
@@ -38,8 +38,12 @@ impl Socket {
                 accepted = self.listener.accept() => accepted,
                 () = stop.cancelled() => break,
             };
-            if let Ok((stream, _)) = accepted {
-                connections.spawn(serve_client(Arc::clone(&app), stream, stop.clone()));
+            match accepted {
+                Ok((stream, _)) => drop(connections.spawn(serve_client(Arc::clone(&app), stream, stop.clone()))),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection of `mnemon mcp` was not accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
         }
         drop(self);

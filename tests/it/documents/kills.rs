@@ -69,7 +69,11 @@ fn acknowledged_batches_survive_kills_and_expired_documents_do_not() {
     let db = Db::new();
     let (mut state, mut stored, mut all, mut during_sweeps) = (7, 0, 0, 0);
     let runs = (2 * runs()).div_ceil(5);
-    for run in 0..runs {
+    // On a busy machine the first kills may all miss the sweeps.
+    for run in 0..4 * runs {
+        if run >= runs && during_sweeps > 0 {
+            break;
+        }
         // One of four kills may come before the first commit.
         let run = 2 * run + u64::from(run % 4 == 3);
         let delay = delay(&mut state, Duration::from_millis(600));
@@ -83,7 +87,7 @@ fn acknowledged_batches_survive_kills_and_expired_documents_do_not() {
         let expired = counted - all * BATCH;
         during_sweeps += u64::from((1..(acknowledged + u64::from(last)) * BRIEF).contains(&expired));
     }
-    eprintln!("{during_sweeps} of {runs} kills fell while some documents were swept and others waited for it");
+    eprintln!("{during_sweeps} of {runs} kills or more fell while some documents were swept and others waited for it");
     assert!(during_sweeps > 0);
     assert!(stored > 0, "the kills came too early to test anything");
     let engine = db.open();
