@@ -7,6 +7,8 @@
 //! The command is a library, so that `python -m mnemon` is the same command.
 
 #![forbid(unsafe_code)]
+// The benches use more of what reads vectors and counts.
+#![cfg_attr(not(feature = "bench"), allow(dead_code))]
 
 // What the subcommands share: arguments and exit statuses; what is read, opened, shown and written; figures.
 mod database;

@@ -14,7 +14,7 @@ use super::{
         message_record::MessageRecord,
         namespaces::{self, Namespaces},
         schema::*,
-        tables::{ChangedKeys, Range, ReadableTable, Tables, WriteTransaction},
+        tables::{ChangedKeys, ReadableTable, Tables, WriteTransaction},
         transaction::Snapshot,
     },
     change::{Change, DocumentHead, Head, Sharing, Versions},
@@ -309,7 +309,10 @@ impl<T: Tables> TableVisitor for All<'_, T> {
 }
 
 #[cfg(feature = "postgres")]
-fn add<K: Key + 'static, V: Value + 'static>(keys: &mut BTreeSet<Vec<u8>>, entries: Range<'_, K, V>) -> Result<()> {
+fn add<K: Key + 'static, V: Value + 'static>(
+    keys: &mut BTreeSet<Vec<u8>>,
+    entries: super::super::tables::Range<'_, K, V>,
+) -> Result<()> {
     for entry in entries {
         keys.insert(K::as_bytes(&entry?.0.value()).as_ref().to_vec());
     }
