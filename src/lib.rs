@@ -29,7 +29,7 @@
 //!
 //! # Modules
 //!
-//! The names that most programs use are at the root. The others are in modules: [`message`] with the [`format`]s of other
+//! The names that most programs use are at the root. The others are in modules: [`message`] with the [formats](mod@format) of other
 //! programs, [`recall`], [`memory`] with its blocks and prompts, [`document`] and [`knowledge`], [`models`],
 //! [`chat_model`], [`tokenizer`], [`index`], [`admin`] for databases that are closed, [`audit`], [`journal`], and
 //! [`compat`].
