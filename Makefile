@@ -339,11 +339,11 @@ cargo-deny:
 	@command -v cargo-deny >/dev/null || CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --locked cargo-deny
 
 deny: cargo-deny ## licences, banned crates and sources of all dependencies
-	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny --workspace check licenses bans sources
 
 # Not in `.ci/run`: the advisory database is a git repository on the network, and its verdict changes without a change here.
 advisories: cargo-deny ## known vulnerabilities of all dependencies (needs the network)
-	$(CARGO) deny check advisories
+	$(CARGO) deny --workspace check advisories
 
 clean: ## delete build output and everything that was fetched
 	$(CARGO) clean
