@@ -7,6 +7,7 @@
 //!
 //! The executor knows nothing of what the work does. [`JobQueue`] repeats work on it that may fail.
 
+mod in_flight;
 mod job_queue;
 mod worker_pool;
 
@@ -14,18 +15,21 @@ use std::{
     any::Any,
     cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread::JoinHandle,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-pub(crate) use self::job_queue::{JobOutcome, JobQueue};
-use self::worker_pool::{Owner, WorkerPool};
+use self::{
+    in_flight::InFlight,
+    worker_pool::{Owner, WorkerPool},
+};
+pub(crate) use self::{
+    in_flight::Operation,
+    job_queue::{JobOutcome, JobQueue},
+};
 use crate::error::{Error, Result};
 
 /// The most threads of a lane that embeds queries, reads the store, waits for commits or makes prompts.
@@ -235,53 +239,6 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::Panicked { message: text.unwrap_or("no message").to_owned() }
-}
-
-/// Counts the operations that use the engine. Closing waits until the count is zero; no operation begins after closing
-/// has begun.
-#[derive(Default)]
-struct InFlight {
-    count: Mutex<usize>,
-    ended: Condvar,
-    is_closing: AtomicBool,
-}
-
-/// One operation in flight. Closing waits until it is dropped.
-pub(crate) struct Operation(Arc<InFlight>);
-
-impl InFlight {
-    fn begin(self: &Arc<Self>) -> Option<Operation> {
-        let mut count = self.count.lock();
-        // Read under the lock: `wait` must see every operation that was let in.
-        if self.is_closing() {
-            return None;
-        }
-        *count += 1;
-        Some(Operation(Arc::clone(self)))
-    }
-
-    fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
-    }
-
-    fn begin_closing(&self) {
-        let _count = self.count.lock();
-        self.is_closing.store(true, Ordering::Relaxed);
-    }
-
-    fn wait(&self) {
-        let mut count = self.count.lock();
-        while *count > 0 {
-            self.ended.wait(&mut count);
-        }
-    }
-}
-
-impl Drop for Operation {
-    fn drop(&mut self) {
-        *self.0.count.lock() -= 1;
-        self.0.ended.notify_all();
-    }
 }
 
 thread_local! {
