@@ -133,7 +133,7 @@ pub(crate) struct TokenArgs {
     /// The namespaces that the token may see: this one and those under it. Default: all.
     #[arg(long, value_name = "NAMESPACE")]
     prefix: Option<Namespace>,
-    /// What the token may do, separated by commas.
+    /// The rights of the token, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "read,write")]
     rights: Vec<RightName>,
     /// Requests a second. Default: that of the server's --rate.

@@ -1,5 +1,5 @@
-//! What the program that runs a server tells it: how to listen, whom to serve and what to allow; and what the server tells
-//! the program.
+//! The settings of a server, which the program that runs it gives: how to listen, whom to serve, what to allow. The
+//! notices that the server gives to the program.
 
 use std::{fmt, net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 

@@ -60,7 +60,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The phases of the measurement.
 const PHASES: [&str; 6] = ["before", "embedding", "loading", "trying", "after", "rollback"];
 
-/// What a loop measured in one phase.
+/// The measurements of one loop in one phase.
 #[derive(Default)]
 struct LoopResult {
     latencies: Times,
@@ -68,7 +68,7 @@ struct LoopResult {
     missing: u64,
 }
 
-/// What the loops and the reindex share.
+/// The state that the loops and the reindex share.
 struct Loops<'a> {
     engine: &'a Engine,
     /// Index into [`PHASES`].

@@ -1,6 +1,6 @@
 //! The figures of LongMemEval, as its script `eval_utils.py` counts them.
 //!
-//! At turn level only hits that are turns of the user are ranked, since the script's corpus has no others. A question
+//! Turns are ranked among the hits that are turns of the user, since the script's corpus has no others. A question
 //! without a labelled user turn is left out. At session level a session has the rank of its first hit, of any role.
 //! Abstention questions are left out of both; their answerability is a figure of its own.
 

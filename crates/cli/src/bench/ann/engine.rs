@@ -126,7 +126,7 @@ impl EngineReport {
     }
 }
 
-/// Which rows each measurement has.
+/// The rows of each measurement.
 pub(super) struct Plan {
     /// Number of rows that are ingested first.
     kept: usize,
@@ -219,7 +219,7 @@ struct Commits {
     flushes: Times,
 }
 
-/// What all measurements have in common.
+/// The settings that all measurements have in common.
 struct Bench {
     plan: Plan,
     namespace: Namespace,

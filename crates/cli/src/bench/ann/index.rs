@@ -167,7 +167,7 @@ fn sweep(
     points
 }
 
-/// What all searches of a curve have in common.
+/// The settings that all searches of a curve have in common.
 struct Searches<'a> {
     index: &'a dyn VectorIndex,
     queries: &'a Rows<f32>,
