@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::{Bitmap, Neighbor, SearchOptions, SearchResult, VectorIndex, distance::Kernels, vector::is_finite};
+use super::{Bitmap, Neighbor, SearchOptions, SearchResult, VectorIndex, distance::Kernels, is_finite};
 
 /// Rows in one allocation. The index grows by such chunks, so that growing never copies vectors.
 const CHUNK_ROWS: usize = 1024;

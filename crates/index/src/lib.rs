@@ -13,26 +13,21 @@
 //!   reused for another vector.
 //! - A search returns `k` rows if at least `k` rows are allowed and the deadline has not passed.
 
-mod bitmap;
 mod distance;
 mod exact;
 mod hnsw;
 #[cfg(feature = "hnsw_rs")]
 mod hnsw_rs;
 mod mmr;
-mod search;
-mod vector;
 mod vector_index;
 
-pub use bitmap::Bitmap;
+pub use distance::{add_scaled, dot, is_finite};
 pub use exact::ExactIndex;
 pub use hnsw::{Delta, HnswIndex, HnswOptions, Loader, Originals, PlanningGuard};
 #[cfg(feature = "hnsw_rs")]
 pub use hnsw_rs::HnswRsIndex;
 pub use mmr::{cosine, mmr};
-pub use search::{Neighbor, SearchOptions, SearchResult, is_past};
-pub use vector::{add_scaled, dot, is_finite};
-pub use vector_index::VectorIndex;
+pub use vector_index::{Bitmap, Neighbor, SearchOptions, SearchResult, VectorIndex, is_past};
 
 /// The error of reading a stored part of a graph that cannot be decoded, or that does not fit the graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,10 +7,9 @@ use half::f16;
 
 use super::{
     codes::Line,
-    kernels::Kernels,
+    kernels::{Kernels, widened},
     neighbor_codes::{self, BLOCK_ROWS, CodedRow, HEAD, SignTable},
     rotation::Rotation,
-    scalar::widened,
 };
 
 const LANES: usize = 8;

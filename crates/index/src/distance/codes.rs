@@ -65,6 +65,15 @@ pub(super) fn unpack(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> 
     sum
 }
 
+/// Adds a row of codes, scaled, to a vector. Each instruction set compiles this function for itself.
+#[inline(always)]
+pub(super) fn add_scaled(sum: &mut [f32], codes: &[u8], scale: f32) {
+    // The product is rounded before it is added: a fused operation would give other bits.
+    for (sum, &code) in sum.iter_mut().zip(codes) {
+        *sum += scale * f32::from(code.cast_signed());
+    }
+}
+
 pub(super) fn unpack_scalar(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32 {
     unpack(coarse, fine, query)
 }

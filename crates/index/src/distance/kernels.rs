@@ -1,11 +1,11 @@
-//! The table of functions that one instruction set provides.
+//! The table of functions that one instruction set provides, and the table in plain Rust, for any processor.
 
 use half::f16;
 
 use super::{
-    codes::Line,
-    neighbor_codes::{BLOCK_ROWS, CodedRow, SignTable, block_lines},
-    rotation::Rotation,
+    codes::{self, Line},
+    neighbor_codes::{self, BLOCK_ROWS, CodedRow, SignTable, block_lines},
+    rotation::{self, Rotation},
 };
 
 /// Returns the inner product of two slices of the same length.
@@ -17,28 +17,15 @@ type HalfDotKernel = fn(&[f32], &[f16]) -> f32;
 /// Writes the inner product of a query with each row into `products`. The query has twice as many lines as a row.
 type CodeKernel = fn(query: &[Line<i8>], rows: &[&[Line]], products: &mut [i32]);
 
-/// Encodes a vector: see [`Kernels::encode`].
 type Encoder = fn(vector: &[f32], coarse: &mut [Line], fine: &mut [Line]) -> f32;
-
-/// Turns a row into a query: see [`Kernels::unpack`].
 type Unpacker = fn(coarse: &[Line], fine: &[Line], query: &mut [Line<i8>]) -> i32;
-
-/// Adds a row of codes, scaled, to a vector of the same length.
 type Adder = fn(sum: &mut [f32], codes: &[u8], scale: f32);
-
-/// Rotates a vector: see [`Kernels::rotate`].
 type Rotator = fn(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>);
-
-/// Computes the table of a query: see [`Kernels::tabulate`].
 type Tabulator = fn(query: &[f32], table: &mut SignTable);
-
-/// Writes the code of a neighbor: see [`Kernels::put_neighbor`].
 type NeighborCoder = fn(row: CodedRow, neighbor: CodedRow, slot: usize, block: &mut [Line]);
-
-/// Estimates the scores of neighbors: see [`Kernels::estimate`].
 type Estimator = fn(table: &SignTable, score: f32, block: &[Line], floor: f32, scores: &mut [f32; BLOCK_ROWS]) -> u32;
 
-/// The functions of one instruction set.
+/// The functions of one instruction set. The methods say what each does, and check its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernels {
     #[cfg_attr(not(test), allow(dead_code, reason = "tests name the instruction set that fails"))]
@@ -54,6 +41,20 @@ pub(crate) struct Kernels {
     pub(super) put_neighbor: NeighborCoder,
     pub(super) estimate: Estimator,
 }
+
+pub(super) const SCALAR: Kernels = Kernels {
+    name: "scalar",
+    dot: dot_scalar,
+    dot_half: dot_half_scalar,
+    codes: codes::products_scalar,
+    encode: codes::encode_scalar,
+    unpack: codes::unpack_scalar,
+    add_scaled: codes::add_scaled,
+    rotate: rotation::rotate_scalar,
+    tabulate: neighbor_codes::tabulate_scalar,
+    put_neighbor: neighbor_codes::put_neighbor_scalar,
+    estimate: neighbor_codes::estimate_scalar,
+};
 
 impl Kernels {
     /// Returns the inner product of two vectors.
@@ -156,4 +157,37 @@ impl Kernels {
         assert_eq!(block.len(), table.lines.len() + block_lines(0), "block and table are of one dimension");
         (self.estimate)(table, score, block, floor, scores)
     }
+}
+
+fn dot_scalar(a: &[f32], b: &[f32]) -> f32 {
+    sum_of_products(a, b, |x| x)
+}
+
+fn dot_half_scalar(a: &[f32], b: &[f16]) -> f32 {
+    sum_of_products(a, b, widened)
+}
+
+#[inline(always)]
+fn sum_of_products<T: Copy>(a: &[f32], b: &[T], component: impl Fn(T) -> f32) -> f32 {
+    // Eight sums, so that the compiler can use the vector registers of the target.
+    let mut sums = [0.0f32; 8];
+    let (a_blocks, a_rest) = a.as_chunks::<8>();
+    let (b_blocks, b_rest) = b.as_chunks::<8>();
+    for (a, b) in a_blocks.iter().zip(b_blocks) {
+        for lane in 0..8 {
+            sums[lane] += a[lane] * component(b[lane]);
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * component(*b)).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+/// Converts a finite number, subnormal ones included, in steps that a compiler can do for many numbers at once.
+#[inline(always)]
+pub(super) fn widened(x: f16) -> f32 {
+    /// 2 to the power of the difference of the exponents' offsets, 127 - 15.
+    const REBIAS: f32 = f32::from_bits((127 + 112) << 23);
+    let bits = u32::from(x.to_bits());
+    let magnitude = f32::from_bits((bits & 0x7fff) << 13) * REBIAS;
+    f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
 }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     distance::{SignTable, prefetch},
-    search::is_past,
+    is_past,
 };
 
 /// Rows expanded between two reads of the clock: about 10 us.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     distance::{BLOCK_ROWS, prefetch},
-    search::is_past,
+    is_past,
 };
 
 /// A search by the codes of neighbors reads these parts of a graph.
