@@ -5,12 +5,9 @@
 use std::{collections::BinaryHeap, time::Instant};
 
 use super::{
-    candidates::{CandidateList, KeepBest, ScoredRow},
-    codes::{CodedQuery, Codes},
+    candidates::{CandidateList, KeepBest, ScoreCounts, Visited},
+    codes::{CodedQuery, Codes, ScoredRow, score_coarsely},
     links::{Links, NONE},
-    score_counts::ScoreCounts,
-    scoring::score_coarsely,
-    visited::Visited,
 };
 use crate::{
     distance::{SignTable, prefetch},

@@ -1,8 +1,7 @@
-//! The best rows that a search has found so far.
+//! The state of a search: the best rows that it has found so far, the rows that it has met, and which of its rows may be
+//! copies of others.
 
-use std::cmp::Ordering;
-
-use super::codes::Codes;
+use super::codes::{Codes, ScoredRow};
 
 /// Marks a row whose links have been followed. Row numbers stay below this bit.
 const EXPANDED: u32 = 1 << 31;
@@ -12,42 +11,6 @@ const COMPARED: usize = 64;
 
 /// Above this number of candidates, they are sorted at the end of a search. To keep them sorted takes longer.
 const SORTED_CANDIDATES: usize = 4096;
-
-/// A row with its score.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ScoredRow {
-    pub(super) score: f32,
-    pub(super) row: u32,
-}
-
-impl ScoredRow {
-    /// Orders rows from the highest score to the lowest, and equal scores by ascending row.
-    #[inline]
-    pub(super) fn order(&self, other: &ScoredRow) -> Ordering {
-        other.score.total_cmp(&self.score).then(self.row.cmp(&other.row))
-    }
-}
-
-/// The nearer row is the greater one, so it is at the top of a heap.
-impl Ord for ScoredRow {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.order(self)
-    }
-}
-
-impl PartialOrd for ScoredRow {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for ScoredRow {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for ScoredRow {}
 
 /// A collection of the best rows.
 pub(super) trait KeepBest {
@@ -276,5 +239,68 @@ impl KeepBest for BestRows {
     /// Copies do not crowd out other rows of so many.
     fn offer(&mut self, _codes: &Codes, row: ScoredRow) {
         self.push(row);
+    }
+}
+
+/// A set of rows with a bit for each, which remembers the words that it changed, so that clearing is as cheap as the
+/// search was.
+#[derive(Debug, Default)]
+pub(super) struct Visited {
+    words: Vec<u64>,
+    changed_words: Vec<u32>,
+}
+
+impl Visited {
+    /// Empties the set and makes room for `rows` rows.
+    pub(super) fn reset(&mut self, rows: usize) {
+        for word in self.changed_words.drain(..) {
+            self.words[word as usize] = 0;
+        }
+        self.words.resize(rows.div_ceil(64), 0);
+    }
+
+    /// Removes a row.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, row: u32) {
+        self.words[row as usize / 64] &= !(1 << (row % 64));
+    }
+
+    /// Adds a row. Returns true if the set did not contain it.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, row: u32) -> bool {
+        let word = &mut self.words[row as usize / 64];
+        let bit = 1 << (row % 64);
+        if *word & bit != 0 {
+            return false;
+        }
+        if *word == 0 {
+            self.changed_words.push(row / 64);
+        }
+        *word |= bit;
+        true
+    }
+}
+
+/// Counts scores: copies have one score. Different scores may share a count.
+#[derive(Debug)]
+pub(super) struct ScoreCounts([u32; 64]);
+
+impl Default for ScoreCounts {
+    fn default() -> Self {
+        ScoreCounts([0; 64])
+    }
+}
+
+impl ScoreCounts {
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Adds a score. Returns how often it was added, or more.
+    #[inline(always)]
+    pub(super) fn add(&mut self, score: f32) -> usize {
+        let count = &mut self.0[(score.to_bits().wrapping_mul(0x9e37_79b9) >> 26) as usize];
+        *count += 1;
+        *count as usize
     }
 }

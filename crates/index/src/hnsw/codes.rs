@@ -1,10 +1,12 @@
-//! Vectors as 8-bit codes, in two planes of 4 bits.
+//! Vectors as 8-bit codes, in two planes of 4 bits, and the scores of rows by their codes.
 //!
 //! A vector is rotated before it is coded, so that no few components take all of the codes' range.
 //!
 //! A component is stored as a code from 0 to 255, which stands for `code - 128` times the scale of its row. The coarse
 //! plane has the upper 4 bits of each code, the fine plane the lower ones. A traversal reads only the coarse plane,
 //! half of the memory; the best candidates are scored again with both planes.
+
+use std::cmp::Ordering;
 
 use super::row_table::RowTable;
 use crate::distance::{CodedRow, Kernels, Line, PER_LINE, Rotation, prefetch, rounded, scale};
@@ -14,6 +16,9 @@ const MIDDLE: f32 = 7.5;
 
 /// The number of rows up to which their scales, half a MiB, stay in the second-level cache.
 const CACHED_SCALES: usize = 1 << 17;
+
+/// Rows scored in one call of a kernel.
+const GROUP: usize = 32;
 
 /// The codes of all rows.
 #[derive(Debug)]
@@ -216,6 +221,84 @@ impl CodedQuery {
     #[inline(always)]
     pub(super) fn score(&self, coarse: i32, fine: i32, scale: f32) -> f32 {
         ((coarse * 16 + fine) as f32 - self.sum * 128.0) * (scale * self.scale)
+    }
+}
+
+/// A row with its score.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScoredRow {
+    pub(super) score: f32,
+    pub(super) row: u32,
+}
+
+impl ScoredRow {
+    /// Orders rows from the highest score to the lowest, and equal scores by ascending row.
+    #[inline]
+    pub(super) fn order(&self, other: &ScoredRow) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.row.cmp(&other.row))
+    }
+}
+
+/// The nearer row is the greater one, so it is at the top of a heap.
+impl Ord for ScoredRow {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.order(self)
+    }
+}
+
+impl PartialOrd for ScoredRow {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ScoredRow {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for ScoredRow {}
+
+/// Calls `visit` with each of `rows` and its score by the coarse plane.
+#[inline(always)]
+pub(super) fn score_coarsely(codes: &Codes, query: &CodedQuery, rows: &[u32], mut visit: impl FnMut(ScoredRow)) {
+    let mut products = [0; GROUP];
+    for group in rows.chunks(GROUP) {
+        let mut lines: [&[Line]; GROUP] = [&[]; GROUP];
+        for (slot, &row) in lines.iter_mut().zip(group) {
+            *slot = codes.coarse(row);
+        }
+        codes.kernels().products(query.lines(), &lines[..group.len()], &mut products);
+        for (&row, &product) in group.iter().zip(&products) {
+            visit(ScoredRow { score: query.coarse_score(product, codes.scale(row)), row });
+        }
+    }
+}
+
+/// Returns the score of a row by the coarse plane.
+#[inline(always)]
+pub(super) fn score_one_coarsely(codes: &Codes, query: &CodedQuery, row: u32) -> f32 {
+    let mut product = [0];
+    codes.kernels().products(query.lines(), &[codes.coarse(row)], &mut product);
+    query.coarse_score(product[0], codes.scale(row))
+}
+
+/// Scores candidates, which have scores by the coarse plane, by both planes.
+pub(super) fn refine(codes: &Codes, query: &CodedQuery, candidates: &mut [ScoredRow]) {
+    for candidate in &*candidates {
+        prefetch(codes.fine(candidate.row));
+    }
+    let mut products = [0; GROUP];
+    for group in candidates.chunks_mut(GROUP) {
+        let mut lines: [&[Line]; GROUP] = [&[]; GROUP];
+        for (slot, candidate) in lines.iter_mut().zip(&*group) {
+            *slot = codes.fine(candidate.row);
+        }
+        codes.kernels().products(query.lines(), &lines[..group.len()], &mut products);
+        for (candidate, &product) in group.iter_mut().zip(&products) {
+            candidate.score += query.fine_score(product, codes.scale(candidate.row));
+        }
     }
 }
 

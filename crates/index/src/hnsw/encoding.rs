@@ -13,8 +13,7 @@
 
 use super::{
     HnswOptions,
-    delta::{Delta, List},
-    links::{Links, MAX_LEVEL},
+    links::{Delta, Links, List, MAX_LEVEL},
 };
 use crate::{Damaged, Result};
 

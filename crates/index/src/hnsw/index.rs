@@ -12,8 +12,15 @@ use parking_lot::{Mutex, RwLock};
 use rayon::prelude::*;
 
 use super::{
-    HnswOptions, Originals, PlanningGuard, beam::BeamSearch, check::check, delta::Delta, encoding, graph::Graph,
-    plan::plan_links, planning_lock::PlanningLock, repair::plan_repair, search::Searcher,
+    HnswOptions, Originals, PlanningGuard,
+    beam::BeamSearch,
+    encoding,
+    graph::{Graph, check},
+    links::Delta,
+    plan::plan_links,
+    planning_lock::PlanningLock,
+    repair::plan_repair,
+    search::Searcher,
 };
 use crate::{Neighbor, SearchOptions, SearchResult, VectorIndex, is_finite};
 

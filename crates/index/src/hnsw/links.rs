@@ -1,4 +1,4 @@
-//! The adjacency lists of a graph.
+//! The adjacency lists of a graph, and planned changes of them.
 //!
 //! Layer 0 is a flat table with `2 * m` links for each row; each of the few rows on upper layers has a tower with `m`
 //! links for each of these layers. A list ends at [`NONE`].
@@ -237,5 +237,37 @@ impl Links {
     /// Returns the lists of a row that is in the graph, each with its layer, from layer 0.
     pub(super) fn lists(&self, row: u32) -> impl Iterator<Item = (u8, &[u32])> {
         (0..=self.level(row).unwrap_or(0)).map(move |layer| (layer, self.of(row, layer)))
+    }
+}
+
+/// A change of the graph: the rows that come in, the rows that leave, and the lists of links that change. Applying a
+/// delta again changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    /// Rows that come into the graph, with their levels.
+    pub(super) levels: Vec<(u32, u8)>,
+    /// The changed lists, as they are after the change.
+    pub(super) lists: Vec<List>,
+    /// Rows that leave the graph, and may be reused afterwards.
+    pub(super) cleared: Vec<u32>,
+}
+
+/// The links of a row on a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct List {
+    pub(super) row: u32,
+    pub(super) layer: u8,
+    pub(super) links: Vec<u32>,
+}
+
+impl Delta {
+    /// Returns the number of rows that come into the graph.
+    pub fn added(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Returns the rows that may be reused after the change.
+    pub fn freed(&self) -> &[u32] {
+        &self.cleared
     }
 }

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::{
         SearchOptions, VectorIndex,
-        hnsw::delta::{Delta, List},
+        hnsw::links::{Delta, List},
     };
 
     const OPTIONS: HnswOptions =

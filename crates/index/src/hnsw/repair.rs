@@ -11,8 +11,8 @@ use rayon::prelude::*;
 
 use super::{
     codes::CodedQuery,
-    delta::{Delta, List},
     graph::Graph,
+    links::{Delta, List},
     plan::{MAX_CHILDREN, pick_child, prune},
 };
 use crate::Bitmap;

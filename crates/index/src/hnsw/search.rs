@@ -1,7 +1,11 @@
 //! Answers a query: chooses between graph and scan, and scores the candidates with the original vectors.
 
 use super::{
-    Originals, beam::BeamSearch, candidates::ScoredRow, graph::Graph, neighbor_search::Neighborhoods, scoring::refine,
+    Originals,
+    beam::BeamSearch,
+    codes::{ScoredRow, refine},
+    graph::Graph,
+    neighbor_codes::Neighborhoods,
 };
 use crate::{Bitmap, Neighbor, SearchOptions, SearchResult};
 

@@ -10,10 +10,9 @@ use proptest::prelude::*;
 use super::{
     beam::BeamSearch,
     codes::{self, mix},
-    delta::{Delta, List},
     encoding::{decode_delta, decode_page, encode_delta, encode_page, rows_per_page},
     graph::Graph,
-    links::{self, Links},
+    links::{self, Links, List},
     search::Searcher,
     *,
 };
