@@ -50,7 +50,6 @@ impl ExactIndex {
         ExactIndex { dimension, kernels: Kernels::detect(), state: RwLock::default() }
     }
 
-    /// Returns the nearest rows of `range`.
     pub(super) fn scan(&self, range: Range<usize>, query: &[f32], search: &SearchOptions) -> SearchResult {
         assert_eq!(query.len(), self.dimension, "the query has the dimension of the index");
         let state = self.state.read();

@@ -100,7 +100,6 @@ fn put_half(line: &mut Line, slot: usize, x: f32) {
     line.0.as_chunks_mut::<2>().0[slot] = ((rounded >> 16) as u16).to_le_bytes();
 }
 
-/// Empties a block.
 pub(crate) fn clear_block(block: &mut [Line]) {
     block.fill(Line([0; 64]));
     (0..BLOCK_ROWS).for_each(|slot| put_half(&mut block[1], slot, NOWHERE));

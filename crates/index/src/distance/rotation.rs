@@ -132,7 +132,6 @@ fn transform(rows: &mut [[f32; LANES]]) {
     rows.as_flattened_mut().iter_mut().for_each(|x| *x *= scale);
 }
 
-/// Rotates a vector in plain Rust.
 pub(super) fn rotate_scalar(rotation: &Rotation, vector: &[f32], rotated: &mut Vec<f32>) {
     rotation.rotate(vector, rotated);
 }

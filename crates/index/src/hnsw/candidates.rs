@@ -39,7 +39,6 @@ pub(super) struct CandidateList {
 }
 
 impl CandidateList {
-    /// Empties the list.
     pub(super) fn reset(&mut self, capacity: usize, max_copies: usize) {
         self.clear();
         self.capacity = capacity;
@@ -61,7 +60,6 @@ impl CandidateList {
         self.max_copies
     }
 
-    /// Returns the candidates, nearest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = ScoredRow> {
         let rows = self.marked_rows.iter().map(|row| row & !EXPANDED);
         self.scores.iter().zip(rows).map(|(&score, row)| ScoredRow { score, row })
@@ -91,7 +89,6 @@ impl CandidateList {
         self.is_wide().then(|| BestRows { rows: self.take(), capacity, floor })
     }
 
-    /// Replaces the candidates.
     pub(super) fn set(&mut self, mut best: BestRows) {
         best.drop_worst();
         best.rows.sort_unstable_by(ScoredRow::order);
@@ -259,7 +256,6 @@ impl Visited {
         self.words.resize(rows.div_ceil(64), 0);
     }
 
-    /// Removes a row.
     #[inline(always)]
     pub(super) fn remove(&mut self, row: u32) {
         self.words[row as usize / 64] &= !(1 << (row % 64));

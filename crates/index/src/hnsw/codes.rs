@@ -20,7 +20,6 @@ const CACHED_SCALES: usize = 1 << 17;
 /// Rows scored in one call of a kernel.
 const GROUP: usize = 32;
 
-/// The codes of all rows.
 #[derive(Debug)]
 pub(super) struct Codes {
     kernels: Kernels,
@@ -67,7 +66,6 @@ impl Codes {
         self.coarse.memory_bytes() + self.fine.memory_bytes() + self.scales.memory_bytes()
     }
 
-    /// Returns the number of rows.
     #[inline]
     pub(super) fn rows(&self) -> usize {
         self.scales.rows()
@@ -94,7 +92,6 @@ impl Codes {
         self.scales.put(to, &[scale]);
     }
 
-    /// Encodes a vector as a query.
     pub(super) fn encode_query(&self, vector: &[f32], query: &mut CodedQuery) {
         self.kernels.rotate(&self.rotation, vector, &mut query.rotated);
         let (scale, inverse) = scale(&query.rotated);
@@ -110,7 +107,6 @@ impl Codes {
         query.sum = sum as f32;
     }
 
-    /// Turns the code of a row into a query.
     pub(super) fn row_query(&self, row: u32, query: &mut CodedQuery) {
         query.lines.resize(self.lines() * 2, Line([0; 64]));
         let sum = self.kernels.unpack(self.coarse.row(row), self.fine.row(row), &mut query.lines);
@@ -118,7 +114,6 @@ impl Codes {
         query.sum = sum as f32;
     }
 
-    /// Decodes the vector of a row.
     pub(super) fn decode(&self, row: u32, vector: &mut Vec<f32>) {
         let mut query = CodedQuery::default();
         self.row_query(row, &mut query);
@@ -127,7 +122,6 @@ impl Codes {
         self.rotation.rotate_back(vector, self.dimension);
     }
 
-    /// Returns the coarse plane of a row.
     #[inline(always)]
     pub(super) fn coarse(&self, row: u32) -> &[Line] {
         self.coarse.row(row)
@@ -149,7 +143,6 @@ impl Codes {
         prefetch(self.scales.row(row));
     }
 
-    /// Returns the fine plane of a row.
     #[inline(always)]
     pub(super) fn fine(&self, row: u32) -> &[Line] {
         self.fine.row(row)
@@ -166,7 +159,6 @@ impl Codes {
         &self.kernels
     }
 
-    /// Returns a hash of the code of a row.
     pub(super) fn hash(&self, row: u32) -> u64 {
         let words = self.coarse.row(row).iter().chain(self.fine.row(row)).flat_map(|line| line.0.as_chunks::<8>().0);
         words.fold(0, |hash, word| mix(hash ^ u64::from_le_bytes(*word)))
@@ -184,7 +176,6 @@ impl CodedQuery {
         &self.lines
     }
 
-    /// Returns the rotated query.
     pub(super) fn rotated(&self) -> &[f32] {
         &self.rotated
     }
@@ -276,7 +267,6 @@ pub(super) fn score_coarsely(codes: &Codes, query: &CodedQuery, rows: &[u32], mu
     }
 }
 
-/// Returns the score of a row by the coarse plane.
 #[inline(always)]
 pub(super) fn score_one_coarsely(codes: &Codes, query: &CodedQuery, row: u32) -> f32 {
     let mut product = [0];

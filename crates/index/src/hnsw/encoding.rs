@@ -24,7 +24,6 @@ const ABSENT: u8 = u8::MAX;
 /// larger pages.
 const PAGE_BYTES: usize = (64 << 10) - 1024;
 
-/// Encodes a delta of a graph with `m` links.
 pub(super) fn encode_delta(delta: &Delta, m: usize) -> Vec<u8> {
     let mut bytes = (m as u16).to_le_bytes().to_vec();
     let number = |bytes: &mut Vec<u8>, number: usize| bytes.extend((number as u32).to_le_bytes());
@@ -73,7 +72,6 @@ pub(super) fn rows_per_page(m: usize) -> usize {
     PAGE_BYTES / (2 + 8 * m + 8)
 }
 
-/// Encodes a page of links.
 pub(super) fn encode_page(links: &Links, page: u32) -> Vec<u8> {
     let mut bytes = (links.m() as u16).to_le_bytes().to_vec();
     let first = page as usize * rows_per_page(links.m());

@@ -41,7 +41,6 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Returns the bytes of memory that the graph takes.
     pub(super) fn memory_bytes(&self) -> usize {
         let rows = [&self.live, &self.tail, &self.removed].map(Bitmap::memory_bytes).iter().sum::<usize>();
         let neighbor_codes = self.neighbor_codes.as_ref().map_or(0, NeighborCodes::memory_bytes);
@@ -67,7 +66,6 @@ impl Graph {
         }
     }
 
-    /// Returns true if rows have codes.
     #[inline]
     pub(super) fn has_codes(&self) -> bool {
         self.codes.rows() > 0
@@ -105,7 +103,6 @@ impl Graph {
         self.grow_links();
     }
 
-    /// Makes room for the links of all rows.
     pub(super) fn grow_links(&mut self) {
         self.links.grow(self.codes.rows());
         if let Some(neighbor_codes) = &mut self.neighbor_codes {
@@ -221,7 +218,6 @@ pub(super) fn check(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Counts the rows that are reachable from the entry on layer 0.
 fn reachable_rows(graph: &Graph) -> usize {
     let Some(entry) = graph.links.entry() else { return 0 };
     let mut seen = vec![false; graph.links.rows()];

@@ -80,7 +80,6 @@ impl Links {
         self.bottom.memory_bytes() + self.tower_numbers.memory_bytes() + towers
     }
 
-    /// Returns the row where searches begin.
     pub(super) fn entry(&self) -> Option<u32> {
         self.entry
     }
@@ -140,7 +139,6 @@ impl Links {
         self.bottom.row(row)[0]
     }
 
-    /// Returns the children of a row.
     pub(super) fn children(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
         let is_child = move |link: u32| link != row && self.has(link) && self.parent(link) == row;
         self.of(row, 0).iter().copied().filter(move |&link| is_child(link))

@@ -49,7 +49,6 @@ impl NeighborCodes {
         }
     }
 
-    /// Makes the codes of a row stale.
     pub(super) fn mark_stale(&mut self, row: u32) {
         self.stale.insert(row);
     }
@@ -69,14 +68,12 @@ impl NeighborCodes {
         (!self.stale.contains(row)).then(|| self.blocks.row(row).chunks_exact(self.block_lines))
     }
 
-    /// Asks the processor to load the blocks of a row.
     #[inline(always)]
     pub(super) fn prefetch(&self, row: u32) {
         let blocks = self.blocks.row(row);
         prefetch(&blocks[..PREFETCHED.min(blocks.len())]);
     }
 
-    /// Computes the blocks of a row.
     pub(super) fn encode(&self, codes: &Codes, links: &Links, row: u32, scratch: &mut [CodedQuery; 2]) -> Vec<Line> {
         let [coded_row, coded_link] = scratch;
         let mut blocks = vec![Line([0; 64]); self.blocks.width()];

@@ -28,7 +28,6 @@ impl<T: Copy> RowTable<T> {
         self.width
     }
 
-    /// Returns the number of rows.
     #[inline]
     pub(super) fn rows(&self) -> usize {
         self.rows
@@ -46,7 +45,6 @@ impl<T: Copy> RowTable<T> {
         &mut self.chunks[row as usize / CHUNK_ROWS][begin..begin + self.width]
     }
 
-    /// Appends a row.
     pub(super) fn push(&mut self, row: &[T]) {
         assert_eq!(row.len(), self.width, "all rows of a table have one width");
         self.last_chunk().extend_from_slice(row);
@@ -106,7 +104,6 @@ impl VectorTable {
         }
     }
 
-    /// Returns the number of rows.
     pub(super) fn rows(&self) -> usize {
         match self {
             VectorTable::F32(rows) => rows.rows(),
@@ -146,7 +143,6 @@ impl VectorTable {
         }
     }
 
-    /// Returns the inner product of a query and a row.
     #[inline]
     pub(super) fn dot(&self, kernels: &Kernels, query: &[f32], row: u32) -> f32 {
         match self {
