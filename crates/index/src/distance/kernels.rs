@@ -124,6 +124,7 @@ impl Kernels {
         (self.rotate)(rotation, vector, rotated);
     }
 
+    /// Computes the table of a rotated query.
     #[inline]
     pub(crate) fn tabulate(&self, query: &[f32], table: &mut SignTable) {
         (self.tabulate)(query, table);
