@@ -7,4 +7,3 @@ mod lists;
 mod openai;
 mod providers;
 mod readers;
-mod tokens;

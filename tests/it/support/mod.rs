@@ -12,11 +12,11 @@ pub(crate) mod recall;
 pub(crate) mod recorded;
 pub(crate) mod schemas;
 pub(crate) mod servers;
-mod tables;
 pub(crate) mod tally;
 pub(crate) mod tiny_models;
 
 use std::{
+    fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
@@ -30,7 +30,6 @@ use mnemon::{
 pub(crate) use embedders::Hashing;
 pub(crate) use messages::{any_message, call, conversation, ids, message, result, splits_a_call, words};
 pub(crate) use random::{below, normalized, random, vectors};
-pub(crate) use tables::open_tables;
 
 /// A temporary folder with the path of a database in it.
 pub(crate) struct Db {
@@ -74,6 +73,28 @@ impl Db {
         assert_eq!(report.problems, [""; 0]);
         report
     }
+}
+
+/// Opens the tables of a database. The file becomes a redb file without pages of ours, as older versions wrote it; an
+/// engine that opens it for writing makes pages of it again.
+pub(crate) fn open_tables(path: &Path) -> redb::Database {
+    const PAGE: usize = 4096;
+    /// Bytes of a page in the file: with its checksum and its number.
+    const STORED: usize = PAGE + 8;
+    const SLOTS: [usize; 2] = [8192, 12288];
+    const PAGES: usize = 16384;
+    /// Bytes of redb's header in a slot; its sequence number follows.
+    const HEADER: usize = 512;
+    let bytes = fs::read(path).unwrap();
+    if !bytes.starts_with(b"redb") {
+        let number = |slot: usize| u64::from_le_bytes(*bytes[slot + HEADER..].first_chunk().unwrap());
+        let newest = SLOTS.into_iter().max_by_key(|&slot| number(slot)).unwrap();
+        let mut plain = bytes[newest..newest + HEADER].to_vec();
+        plain.resize(PAGE, 0);
+        bytes[PAGES..].chunks_exact(STORED).for_each(|page| plain.extend_from_slice(&page[..PAGE]));
+        fs::write(path, plain).unwrap();
+    }
+    redb::Database::open(path).unwrap()
 }
 
 /// Reindexes a database that is not open, and drops the previous generation.
