@@ -39,7 +39,7 @@ BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
-	model-static model-minilm test-graphs compat asan fuzz loom \
+	model-static model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories clean
 
 help: ## this list
@@ -311,6 +311,9 @@ asan: ## the crate with the unsafe code under AddressSanitizer (Linux on x86-64)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=$(TARGET)/asan \
 		$(CARGO) test --config 'profile.dev.package."*".opt-level=0' --config profile.dev.opt-level=1 \
 		--target x86_64-unknown-linux-gnu -p mnemon-index --lib
+
+arm: ## the tests of the index on ARM, by QEMU (needs root; a Debian is fetched into the target folder)
+	tests/arm.sh $(TARGET)
 
 # The flags are those of cargo-fuzz without a sanitizer, all of them stable: nearly all code is safe Rust, and `asan` checks the rest.
 # What is found is kept in the target folder and used by the next run; inputs that fail are there too, in `crashes`.
