@@ -201,6 +201,7 @@ pub(crate) fn new_id() -> String {
 
 /// The role of a message's author, as chat models distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Instructions to the model.

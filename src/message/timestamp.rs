@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 /// moment in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(rename = "Time", try_from = "String", extend("format" = "date-time")))]
 pub struct Timestamp(i64);
 
 impl Timestamp {

@@ -1,14 +1,16 @@
 //! The options of a query: all that decides what it finds, besides its text.
 //!
-//! The options are told once, in [`QueryOptions`]: [`Query`](super::Query) builds them, the journal keeps those that are
-//! not the default, as JSON by the names of the fields. The names and the forms of the values are stored, so they never
-//! change.
+//! The options are told once, in [`QueryOptions`], with their defaults, ranges and units: [`Query`](super::Query) builds
+//! them, the journal keeps those that are not the default, and the server reads and describes them, as JSON by the names of
+//! the fields. The names and the forms of the values are stored, so they never change.
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+#[cfg(doc)]
+use crate::message::Message;
 use crate::{
     error::{Error, Result},
     filter::MetadataFilter,
@@ -18,13 +20,20 @@ use crate::{
 /// The greatest number of hits of one recall.
 pub const MAX_K: usize = 10_000;
 
+/// A pattern of the names of ranking strategies.
+#[cfg(feature = "schemars")]
+const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(\.[0-9]+)?|1(\.0+)?))$";
+
 /// The least number of messages that are chosen before they are joined to sessions.
 const SESSION_MESSAGES: usize = 100;
 /// The number of messages that are chosen for each session.
 const MESSAGES_EACH: usize = 5;
 
-/// The options of a [`Query`](super::Query), with the names and the meanings of its methods, as JSON has them. It has
-/// neither the time budget nor the freshness, which decide when a recall ends and not what it looks for.
+/// The options of a [`Query`](super::Query). It has neither the time budget nor the freshness, which decide when a recall
+/// ends and not what it looks for.
+///
+/// In JSON it is an object of these fields, each of which may be missing. The first paragraph about a field is also its
+/// description in the server's schema.
 ///
 /// ```
 /// use mnemon::{Query, QueryOptions, RankingStrategy};
@@ -33,38 +42,112 @@ const MESSAGES_EACH: usize = 5;
 /// assert_eq!(Query::with_options("bike", options), query);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct QueryOptions {
-    pub(crate) k: usize,
-    pub(crate) session: Option<String>,
-    pub(crate) role: Option<Role>,
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) until: Option<Timestamp>,
-    pub(crate) as_of: Option<Timestamp>,
-    pub(crate) filter: Option<MetadataFilter>,
-    pub(crate) ids: Option<BTreeSet<String>>,
-    pub(crate) except: BTreeSet<String>,
+    /// Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
+    ///
+    /// At most [`MAX_K`].
+    #[cfg_attr(feature = "schemars", schemars(range(min = 1, max = MAX_K)))]
+    pub k: usize,
+    /// Only messages of this session.
+    pub session: Option<String>,
+    /// Only messages of this role.
+    pub role: Option<Role>,
+    /// Only messages of this time or later.
+    pub since: Option<Timestamp>,
+    /// Only messages before this time.
+    pub until: Option<Timestamp>,
+    /// Only what was known at this time: messages that had been put by then, and are of no later time. It is also the
+    /// default of `now`.
+    ///
+    /// The time of a message is its [`created_at`](field@Message::created_at), if it has one. The namespace is asked as it
+    /// is today: messages that were deleted since are not found, those that were edited have their present text, and scores
+    /// are scaled by the statistics of all messages. A message that was moved to another session counts as put then, and so
+    /// does an imported one by its import. In a copy of a [shared](crate::EngineBuilder::shared) database, a message of
+    /// another machine counts as put when this copy got it. For messages that were put by a release before 0.2.0, the time
+    /// of the put is not known: `created_at` alone decides. Cost: a look at each vector's message.
+    pub as_of: Option<Timestamp>,
+    /// Only messages that this filter matches, by their metadata and by `$id`, `$session`, `$role` and `$created_at`.
+    ///
+    /// The options `role`, `session`, `since`, `until` and `ids` are faster than the same conditions here. The first query
+    /// with a path reads its values in all messages of the namespace. Later filters with the path are evaluated in memory,
+    /// and messages that changed meanwhile are read again. A loaded namespace keeps the values of 32 paths, and the results
+    /// of 64 filters.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<Map<String, Value>>"))]
+    pub filter: Option<MetadataFilter>,
+    /// Only the messages with these ids. Unknown ids are ignored.
+    pub ids: Option<BTreeSet<String>>,
+    /// Not the messages with these ids, such as those that the prompt already contains. Unknown ids are ignored.
+    pub except: BTreeSet<String>,
+    /// How messages are ranked: `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5` with the
+    /// share of the dense score, 0 to 1.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
-    pub(crate) strategy: RankingStrategy,
-    pub(crate) neighbors: bool,
-    pub(crate) speakers: bool,
-    pub(crate) questions: bool,
-    pub(crate) vocabulary: bool,
-    pub(crate) length_prior: bool,
-    /// As JSON in seconds.
+    #[cfg_attr(feature = "schemars", schemars(with = "String", regex(pattern = STRATEGY)))]
+    pub strategy: RankingStrategy,
+    /// Whether a hybrid ranking boosts messages within two turns of a lexical match.
+    pub neighbors: bool,
+    /// Whether a hybrid ranking boosts messages by a speaker whom the query names: of the words of the message's name, the
+    /// query has at least one.
+    pub speakers: bool,
+    /// Whether a hybrid ranking has messages lower that end with a question mark: a question rarely answers one.
+    pub questions: bool,
+    /// Whether words count more and vectors less, in a hybrid ranking, where the model does not know the words of the query.
+    ///
+    /// The model's words are [`Embedder::known_words`](crate::Embedder::known_words).
+    pub vocabulary: bool,
+    /// Whether a message's length counts, in a hybrid ranking: long messages of a role rank higher than short ones, and
+    /// messages of a role that writes much longer ones than others rank lower.
+    pub length_prior: bool,
+    /// Boosts newer messages in a hybrid ranking; the boost halves with each so many seconds of age. Without it, age does not
+    /// count.
+    ///
+    /// The boost of a new message is 2 points of score.
     #[serde(serialize_with = "as_seconds", deserialize_with = "from_seconds")]
-    pub(crate) half_life: Option<Duration>,
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<f64>", extend("exclusiveMinimum" = 0)))]
+    pub half_life: Option<Duration>,
+    /// What a time that the query names does, such as "last week": `boost` messages of that time, `filter` by it, or
+    /// `ignore` it.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
-    pub(crate) time: TimeUse,
-    pub(crate) now: Option<Timestamp>,
-    pub(crate) keep_duplicates: bool,
-    pub(crate) diversity: Option<f32>,
-    pub(crate) per_batch: Option<usize>,
-    pub(crate) answerable: Option<f32>,
-    pub(crate) rerank: Option<usize>,
-    pub(crate) previous: Vec<String>,
+    pub time: TimeUse,
+    /// The time from which ages and expressions such as "last week" are counted. Default: that of `as_of`, or else the
+    /// present.
+    pub now: Option<Timestamp>,
+    /// Do not move near-duplicates to the end.
+    ///
+    /// Otherwise, of the best 200 candidates, near-duplicates of a better one come after all others.
+    pub keep_duplicates: bool,
+    /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
+    ///
+    /// With 0 diversity alone counts, except for the first hit (Carbonell and Goldstein, SIGIR 1998). Applies to the best
+    /// 1,000 candidates; with a reranker, to those that it scored.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
+    pub diversity: Option<f32>,
+    /// The most hits of each batch that a session flushed. Messages that were put without a session's buffer are in no batch.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 1)))]
+    pub per_batch: Option<usize>,
+    /// No hits if the answerability is below this, 0 to 1. Without it, the best are found, however bad they are.
+    ///
+    /// See [`Hits::answerability`](crate::Hits::answerability).
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
+    pub answerable: Option<f32>,
+    /// Number of the best candidates that the reranker orders, at least `k`.
+    ///
+    /// At most [`MAX_K`]. Cost: one run of the [`Reranker`](crate::Reranker)'s model per candidate. The recall fails if the
+    /// engine has no reranker.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 1, max = MAX_K)))]
+    pub rerank: Option<usize>,
+    /// Ids of the hits of the conversation's previous query, in order: those that still match keep their positions.
+    ///
+    /// They match as long as they are among the best k and half as many more, and have any evidence; the best of the others
+    /// fill the rest. A prompt that lists the hits in order then changes no more than it must, and a provider's prompt cache
+    /// keeps its prefix.
+    pub previous: Vec<String>,
+    /// What `k` counts and a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and
+    /// sessions come with their best message.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
-    pub(crate) unit: Unit,
+    pub unit: Unit,
 }
 
 impl Default for QueryOptions {
@@ -112,13 +195,17 @@ impl QueryOptions {
         changed
     }
 
-    /// Reads what [`changed`](Self::changed) returned.
+    /// Reads options from JSON.
     ///
     /// # Errors
-    /// [`Error::InvalidQuery`]: an unknown option, or a value that the option does not have.
-    pub(super) fn from_changed(changed: &Map<String, Value>) -> Result<Self> {
-        serde_json::from_value(Value::Object(changed.clone()))
-            .map_err(|error| Error::query(format!("its options are of another release: {error}; use that release")))
+    /// [`Error::InvalidQuery`]: an unknown option, or a value that the option does not have. It names the option.
+    pub fn from_json(options: &Map<String, Value>) -> Result<Self> {
+        let read = |options: &Map<String, Value>| serde_json::from_value::<Self>(Value::Object(options.clone()));
+        read(options).map_err(|error| {
+            let mut alone = options.iter().map(|(name, value)| (name, Map::from_iter([(name.clone(), value.clone())])));
+            let wrong = alone.find_map(|(name, option)| read(&option).err().map(|error| format!("{name}: {error}")));
+            Error::query(wrong.unwrap_or_else(|| error.to_string()))
+        })
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -227,6 +314,7 @@ impl fmt::Display for RankingStrategy {
 
 /// The use of times that a query's text names, such as "last week" or "in May 2023".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum TimeUse {
     /// Times are not used.
@@ -263,6 +351,7 @@ impl FromStr for TimeUse {
 
 /// The kind of thing that a recall finds and that k counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum Unit {
     /// Single messages.

@@ -4,11 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-#[cfg(doc)]
-use super::options::MAX_K;
 use super::options::{QueryOptions, RankingStrategy, TimeUse, Unit};
-#[cfg(doc)]
-use crate::message::Message;
 use crate::{
     config::Freshness,
     error::{Error, Result},
@@ -62,7 +58,9 @@ impl Query {
     /// # Errors
     /// [`Error::InvalidQuery`]: an unknown option, or a value that the option does not have.
     pub(crate) fn from_options(text: &str, options: &Map<String, Value>) -> Result<Self> {
-        Ok(Query::with_options(text, QueryOptions::from_changed(options)?))
+        let read = QueryOptions::from_json(options);
+        let of_another = |error| Error::query(format!("its options are of another release: {error}; use that release"));
+        Ok(Query::with_options(text, read.map_err(of_another)?))
     }
 
     /// The text of the query.
@@ -76,7 +74,7 @@ impl Query {
         self.options.changed()
     }
 
-    /// Finds this many hits, 1 to [`MAX_K`], or all messages that the filter allows if they are fewer. Default: 10.
+    /// Sets [`QueryOptions::k`], the number of hits. Default: 10.
     pub fn k(mut self, k: usize) -> Self {
         self.options.k = k;
         self
@@ -94,40 +92,25 @@ impl Query {
         self
     }
 
-    /// Finds only messages of this moment or later.
+    /// Finds only messages of this time or later.
     pub fn since(mut self, time: Timestamp) -> Self {
         self.options.since = Some(time);
         self
     }
 
-    /// Finds only messages before this moment.
+    /// Finds only messages before this time.
     pub fn until(mut self, time: Timestamp) -> Self {
         self.options.until = Some(time);
         self
     }
 
-    /// Finds only what was known at this time: messages that had been put by then, and whose
-    /// [`created_at`](field@Message::created_at), if they have one, is not later. Ages and expressions such as "last
-    /// week" are relative to this time, unless [`now`](Self::now) is set.
-    ///
-    /// The namespace is asked as it is today: messages that were deleted since are not found, those that were edited have
-    /// their present text, and scores are scaled by the statistics of all messages. A message that was moved to another
-    /// session counts as put then, and so does an imported one by its import. In a copy of a
-    /// [shared](crate::EngineBuilder::shared) database, a message of another machine counts as put when this copy got it.
-    /// For messages that were put by a release before 0.2.0, the time of the put is not known: `created_at` alone decides.
-    /// Cost: a look at each vector's message.
+    /// Finds only what was known at this time: see [`QueryOptions::as_of`].
     pub fn as_of(mut self, time: Timestamp) -> Self {
         self.options.as_of = Some(time);
         self
     }
 
-    /// Finds only messages that this filter matches, by their metadata and their fields. Of several filters, all must
-    /// match. [`role`](Self::role), [`session`](Self::session), [`since`](Self::since), [`until`](Self::until) and
-    /// [`ids`](Self::ids) are faster than the same conditions here.
-    ///
-    /// The first query with a path reads its values in all messages of the namespace. Later filters with the path are
-    /// evaluated in memory, and messages that changed meanwhile are read again. A loaded namespace keeps the values of
-    /// 32 paths, and the results of 64 filters.
+    /// Finds only messages that this filter matches: see [`QueryOptions::filter`]. Of several filters, all must match.
     pub fn filter(mut self, filter: MetadataFilter) -> Self {
         self.options.filter = Some(match self.options.filter.take() {
             None => filter,
@@ -136,13 +119,13 @@ impl Query {
         self
     }
 
-    /// Finds only these messages, by id. Unknown ids are ignored.
+    /// Finds only these messages, by id.
     pub fn ids<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.options.ids = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Leaves out these messages, by id, for example those that the prompt already contains. Unknown ids are ignored.
+    /// Leaves out these messages, too, by id.
     pub fn except<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.options.except.extend(ids.into_iter().map(Into::into));
         self
@@ -154,61 +137,53 @@ impl Query {
         self
     }
 
-    /// Sets whether messages within two turns of a lexical match are boosted, in [`RankingStrategy::Hybrid`]. Default:
-    /// true.
+    /// Sets [`QueryOptions::neighbors`]. Default: true.
     pub fn neighbors(mut self, neighbors: bool) -> Self {
         self.options.neighbors = neighbors;
         self
     }
 
-    /// Sets whether a message's length counts, in [`RankingStrategy::Hybrid`]: long messages of a role rank higher than
-    /// short ones, and messages of a role that writes much longer ones than others rank lower. Default: true.
+    /// Sets [`QueryOptions::length_prior`]. Default: true.
     #[doc(hidden)]
     pub fn length_prior(mut self, length_prior: bool) -> Self {
         self.options.length_prior = length_prior;
         self
     }
 
-    /// Sets whether messages by a speaker whom the query names are boosted, in [`RankingStrategy::Hybrid`]: of the
-    /// words of the message's name, the query has at least one. Default: true.
+    /// Sets [`QueryOptions::speakers`]. Default: true.
     #[doc(hidden)]
     pub fn speakers(mut self, speakers: bool) -> Self {
         self.options.speakers = speakers;
         self
     }
 
-    /// Sets whether messages that end with a question mark rank lower, in [`RankingStrategy::Hybrid`]: a question
-    /// rarely answers one. Default: true.
+    /// Sets [`QueryOptions::questions`]. Default: true.
     #[doc(hidden)]
     pub fn questions(mut self, questions: bool) -> Self {
         self.options.questions = questions;
         self
     }
 
-    /// Sets whether words count more and vectors less, in [`RankingStrategy::Hybrid`], where the model does not know the
-    /// words of the query ([`Embedder::known_words`](crate::Embedder::known_words)). Default: true.
+    /// Sets [`QueryOptions::vocabulary`]. Default: true.
     #[doc(hidden)]
     pub fn vocabulary(mut self, vocabulary: bool) -> Self {
         self.options.vocabulary = vocabulary;
         self
     }
 
-    /// Finds whole turns or sessions: k counts them, and each is a hit with its best message. Default:
-    /// [`Unit::Message`].
+    /// Finds whole turns or sessions: see [`QueryOptions::unit`]. Default: [`Unit::Message`].
     pub fn unit(mut self, unit: Unit) -> Self {
         self.options.unit = unit;
         self
     }
 
-    /// Ranks newer messages higher, in [`RankingStrategy::Hybrid`]: the boost is 2 points of score for a new message,
-    /// and halves with each half-life of age. Default: age does not count.
+    /// Ranks newer messages higher: see [`QueryOptions::half_life`].
     pub fn half_life(mut self, half_life: Duration) -> Self {
         self.options.half_life = Some(half_life);
         self
     }
 
-    /// Sets the moment that ages and expressions such as "last week" are relative to. Default: the time of
-    /// [`as_of`](Self::as_of), or else the system's clock.
+    /// Sets the time from which ages are counted: see [`QueryOptions::now`].
     pub fn now(mut self, now: Timestamp) -> Self {
         self.options.now = Some(now);
         self
@@ -221,47 +196,37 @@ impl Query {
         self
     }
 
-    /// Leaves near-duplicates where they rank. Default: of the best 200 candidates, near-duplicates of a better one
-    /// come after all others.
+    /// Leaves near-duplicates where they rank: see [`QueryOptions::keep_duplicates`].
     pub fn keep_duplicates(mut self) -> Self {
         self.options.keep_duplicates = true;
         self
     }
 
-    /// Chooses hits that are unlike one another, by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
-    /// `lambda` is 0 to 1: with 1 relevance alone counts, with 0 diversity alone, except for the first hit. Applies to
-    /// the best 1,000 candidates; with a reranker, to those that it scored. Default: off.
+    /// Chooses hits that are unlike one another: see [`QueryOptions::diversity`].
     pub fn diversity(mut self, lambda: f32) -> Self {
         self.options.diversity = Some(lambda);
         self
     }
 
-    /// Finds at most this many hits, at least 1, of each flushed batch. Messages that were put without a session's
-    /// buffer are in no batch. Default: no limit.
+    /// Finds at most this many hits of each flushed batch: see [`QueryOptions::per_batch`].
     pub fn per_batch(mut self, hits: usize) -> Self {
         self.options.per_batch = Some(hits);
         self
     }
 
-    /// Returns no hits if [`Hits::answerability`](crate::Hits::answerability) is below this, 0 to 1. Default: the best
-    /// are returned, however bad they are.
+    /// Finds nothing if the answerability is below this: see [`QueryOptions::answerable`].
     pub fn answerable(mut self, least: f32) -> Self {
         self.options.answerable = Some(least);
         self
     }
 
-    /// Reorders the best `depth` candidates, 1 to [`MAX_K`] and at least k, by the engine's
-    /// [`Reranker`](crate::Reranker). Cost: one run of its model per candidate. The recall fails if the engine has no
-    /// reranker. Default: off.
+    /// Reorders the best `depth` candidates by the engine's reranker: see [`QueryOptions::rerank`].
     pub fn rerank(mut self, depth: usize) -> Self {
         self.options.rerank = Some(depth);
         self
     }
 
-    /// Keeps hits of the previous query of this conversation, given by id in order, in their positions, as long as they
-    /// are among the best k and half as many more, and have any evidence; the best of the others fill the rest. A
-    /// prompt that lists the hits in order then changes no more than it must, and a provider's prompt cache keeps its
-    /// prefix.
+    /// Keeps hits of the previous query in their positions: see [`QueryOptions::previous`].
     pub fn previous<I: Into<String>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
         self.options.previous = ids.into_iter().map(Into::into).collect();
         self
