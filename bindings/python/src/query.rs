@@ -1,8 +1,8 @@
 //! Queries and their hits.
 
-use std::time::Duration;
+use std::{str::FromStr, time::Duration};
 
-use mnemon::{MetadataFilter, RankingStrategy, TimeUse};
+use mnemon::{Error, MetadataFilter, recall::QueryOptions};
 use pyo3::{
     exceptions::PyIndexError,
     prelude::*,
@@ -24,7 +24,9 @@ use crate::{
 /// what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life` and `within` are in seconds:
 /// the age at which a message counts half, and the time budget. `diversity` is from 0 (diverse) to 1 (relevance alone).
 /// `rerank` is how many of the best the engine's reranker scores. `unit` is what `k` counts: `"message"`, `"turn"` or
-/// `"session"`. Raises `InvalidQueryError` and `InvalidFilterError`.
+/// `"session"`. `per_batch` is the most hits of each flushed batch. With `answerable`, there are no hits if the answerability
+/// is below it, 0 to 1. `previous` are the ids that the conversation's previous query found, in order: those that still match
+/// keep their positions. Raises `InvalidQueryError` and `InvalidFilterError`.
 #[pyclass(frozen, eq, from_py_object, module = "mnemon")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Query {
@@ -45,7 +47,7 @@ impl Query {
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
         ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
         half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
-        unit = None, as_of = None))]
+        unit = None, as_of = None, per_batch = None, answerable = None, previous = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -73,58 +75,37 @@ impl Query {
         within: Option<Real>,
         unit: Option<Text>,
         as_of: Option<Time>,
+        per_batch: Option<Count<usize>>,
+        answerable: Option<Real>,
+        previous: Option<List<Text>>,
     ) -> PyResult<Self> {
-        let failed = |error| raised(py, error);
-        let mut query = mnemon::Query::new(text.0).k(k).neighbors(neighbors).length_prior(length_prior);
-        query = query.speakers(speakers).questions(questions).vocabulary(vocabulary);
-        if let Some(unit) = unit {
-            query = query.unit(unit.parse().map_err(failed)?);
-        }
-        if let Some(session) = session {
-            query = query.session(session.0);
-        }
-        if let Some(role) = role {
-            query = query.role(role.parse().map_err(failed)?);
-        }
-        if let Some(Time(time)) = since {
-            query = query.since(time);
-        }
-        if let Some(Time(time)) = until {
-            query = query.until(time);
-        }
-        if let Some(Time(time)) = as_of {
-            query = query.as_of(time);
-        }
-        if let Some(filter) = r#where {
-            query = query.filter(self::filter(filter)?);
-        }
-        if let Some(ids) = ids {
-            query = query.ids(texts(ids));
-        }
-        if let Some(ids) = except_ids {
-            query = query.except(texts(ids));
-        }
-        if let Some(strategy) = strategy {
-            query = query.strategy(strategy.parse::<RankingStrategy>().map_err(failed)?);
-        }
-        if let Some(half_life) = half_life {
-            query = query.half_life(seconds(py, half_life.0)?);
-        }
-        if let Some(Time(now)) = now {
-            query = query.now(now);
-        }
-        if let Some(time) = time {
-            query = query.time(time.parse::<TimeUse>().map_err(failed)?);
-        }
-        if keep_duplicates {
-            query = query.keep_duplicates();
-        }
-        if let Some(diversity) = diversity {
-            query = query.diversity(diversity.0 as f32);
-        }
-        if let Some(depth) = rerank {
-            query = query.rerank(depth.0);
-        }
+        let mut options = QueryOptions::default();
+        options.k = k;
+        options.session = session.map(|session| session.0);
+        options.role = parsed(py, role)?;
+        options.since = since.map(|time| time.0);
+        options.until = until.map(|time| time.0);
+        options.as_of = as_of.map(|time| time.0);
+        options.filter = r#where.map(filter).transpose()?;
+        options.ids = ids.map(|ids| texts(ids).into_iter().collect());
+        options.except = except_ids.map(texts).unwrap_or_default().into_iter().collect();
+        options.strategy = parsed(py, strategy)?.unwrap_or_default();
+        options.neighbors = neighbors;
+        options.speakers = speakers;
+        options.questions = questions;
+        options.vocabulary = vocabulary;
+        options.length_prior = length_prior;
+        options.half_life = half_life.map(|half_life| seconds(py, half_life.0)).transpose()?;
+        options.time = parsed(py, time)?.unwrap_or_default();
+        options.now = now.map(|now| now.0);
+        options.keep_duplicates = keep_duplicates;
+        options.diversity = diversity.map(|lambda| lambda.0 as f32);
+        options.per_batch = per_batch.map(|hits| hits.0);
+        options.answerable = answerable.map(|least| least.0 as f32);
+        options.rerank = rerank.map(|depth| depth.0);
+        options.previous = previous.map(texts).unwrap_or_default();
+        options.unit = parsed(py, unit)?.unwrap_or_default();
+        let mut query = mnemon::Query::with_options(text.0, options);
         if let Some(Real(within)) = within {
             query = query.within(seconds(py, within)?);
         }
@@ -194,6 +175,10 @@ impl QueryLike {
             None => self.0,
         }
     }
+}
+
+fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResult<Option<T>> {
+    name.map(|name| name.parse().map_err(|error| raised(py, error))).transpose()
 }
 
 /// Returns a filter, given as a dict.

@@ -108,6 +108,9 @@ class Query:
         within: float | None = None,
         unit: Literal["message", "turn", "session"] | None = None,
         as_of: Time | None = None,
+        per_batch: int | None = None,
+        answerable: float | None = None,
+        previous: Iterable[str] | None = None,
     ) -> Self: ...
     @property
     def text(self) -> str: ...

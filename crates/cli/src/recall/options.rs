@@ -1,10 +1,13 @@
 //! The command line options of a [`Query`].
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use mnemon::{MAX_K, MetadataFilter, Query, RankingStrategy, Role, TimeUse, Timestamp, Unit};
+use mnemon::{
+    MetadataFilter, Query, Role, Timestamp,
+    recall::{MAX_K, QueryOptions, RankingStrategy, TimeUse, Unit},
+};
 
 use crate::usage;
 
@@ -93,61 +96,33 @@ pub(super) struct Options {
 
 impl Options {
     pub(super) fn query(&self, text: &str, with_reranker: bool) -> Query {
-        let mut query = Query::new(text)
-            .k(self.k)
-            .except(&self.except)
-            .strategy(self.strategy)
-            .neighbors(!self.no_neighbors)
-            .speakers(!self.no_speakers)
-            .questions(!self.no_questions)
-            .vocabulary(!self.no_vocabulary)
-            .unit(self.unit)
-            .length_prior(!self.no_length_prior)
-            .time(self.time)
-            .previous(&self.previous);
-        if let Some(session) = &self.session {
-            query = query.session(session);
-        }
-        if let Some(role) = self.role {
-            query = query.role(role);
-        }
-        if let Some(since) = self.since {
-            query = query.since(since);
-        }
-        if let Some(until) = self.until {
-            query = query.until(until);
-        }
-        if let Some(time) = self.as_of {
-            query = query.as_of(time);
-        }
-        if let Some(filter) = &self.filter {
-            query = query.filter(filter.clone());
-        }
-        if let Some(ids) = &self.ids {
-            query = query.ids(ids);
-        }
-        if let Some(now) = self.now {
-            query = query.now(now);
-        }
-        if let Some(half_life) = self.half_life {
-            query = query.half_life(half_life);
-        }
-        if let Some(hits) = self.per_batch {
-            query = query.per_batch(hits);
-        }
-        if let Some(lambda) = self.diversity {
-            query = query.diversity(lambda);
-        }
-        if self.keep_duplicates {
-            query = query.keep_duplicates();
-        }
-        if let Some(least) = self.answerable {
-            query = query.answerable(least);
-        }
-        if with_reranker {
-            query = query.rerank(self.rerank_depth);
-        }
-        query
+        let mut options = QueryOptions::default();
+        options.k = self.k;
+        options.session = self.session.clone();
+        options.role = self.role;
+        options.since = self.since;
+        options.until = self.until;
+        options.as_of = self.as_of;
+        options.filter = self.filter.clone();
+        options.ids = self.ids.clone().map(BTreeSet::from_iter);
+        options.except = self.except.iter().cloned().collect();
+        options.strategy = self.strategy;
+        options.neighbors = !self.no_neighbors;
+        options.speakers = !self.no_speakers;
+        options.questions = !self.no_questions;
+        options.vocabulary = !self.no_vocabulary;
+        options.length_prior = !self.no_length_prior;
+        options.half_life = self.half_life;
+        options.time = self.time;
+        options.now = self.now;
+        options.keep_duplicates = self.keep_duplicates;
+        options.diversity = self.diversity;
+        options.per_batch = self.per_batch;
+        options.answerable = self.answerable;
+        options.rerank = with_reranker.then_some(self.rerank_depth);
+        options.previous = self.previous.clone();
+        options.unit = self.unit;
+        Query::with_options(text, options)
     }
 }
 
