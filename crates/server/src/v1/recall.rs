@@ -7,14 +7,14 @@ use axum::{
     extract::{Path, State},
     http::Method,
 };
-use mnemon::{Hit, Hits, JournalEntry, MAX_QUERY_BYTES, Namespace, Query, Replay, Role, Scope, Timestamp};
-use schemars::JsonSchema;
+use mnemon::{Hit, Hits, JournalEntry, MAX_QUERY_BYTES, Namespace, Query, Replay, Scope, recall::QueryOptions};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{
     route::{PathNamespace, Route},
-    schema::{FilterSchema, NamespaceSchema, RoleSchema, TimeSchema, TimeUseSchema, UnitSchema},
+    schema::{FilterSchema, NamespaceSchema},
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
@@ -29,11 +29,6 @@ const PAGE: usize = 256;
 const MAX_ENTRIES: usize = 20_000;
 /// The most hits of one recall: fewer than the library allows, because each is sent with its whole message.
 pub(super) const MAX_HITS: usize = 1000;
-/// Seconds of a half-life: a millisecond to a thousand years.
-const MIN_HALF_LIFE: f64 = 0.001;
-const MAX_HALF_LIFE: f64 = 31_557_600_000.0;
-/// A pattern of the names of ranking strategies.
-const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(\.[0-9]+)?|1(\.0+)?))$";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -68,98 +63,59 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// A query and its options, which are those of the library's `Query`.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, transform = as_read_here)]
 struct Options {
+    // First, because in the schema `filter` below replaces the library's.
+    #[serde(flatten)]
+    #[schemars(with = "QueryOptions")]
+    options: Map<String, Value>,
     /// The question, up to 1 MiB.
     #[schemars(length(max = MAX_QUERY_BYTES), regex(pattern = r"\S"))]
     query: String,
-    /// Number of messages to find, up to 1000. Default: 10.
-    #[schemars(range(min = 1, max = MAX_HITS))]
-    k: Option<usize>,
-    /// Only messages of this session.
-    session: Option<String>,
-    /// Only messages of this role.
-    #[schemars(with = "Option<RoleSchema>")]
-    role: Option<Role>,
-    /// Only messages from this time on.
-    #[schemars(with = "Option<TimeSchema>")]
-    since: Option<Timestamp>,
-    /// Only messages before this time.
-    #[schemars(with = "Option<TimeSchema>")]
-    until: Option<Timestamp>,
-    /// Only what was known at this time.
-    #[schemars(with = "Option<TimeSchema>")]
-    as_of: Option<Timestamp>,
     /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`.
     #[schemars(with = "Option<FilterSchema>")]
     filter: Option<BoundedFilter>,
-    /// Only the messages with these ids.
-    ids: Option<Vec<String>>,
-    /// Not the messages with these ids.
-    #[serde(default)]
-    except: Vec<String>,
-    /// `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5`. Default: `hybrid`.
-    #[schemars(regex(pattern = STRATEGY))]
-    strategy: Option<String>,
-    /// Default: `message`.
-    #[schemars(with = "Option<UnitSchema>")]
-    unit: Option<String>,
-    /// `boost` messages of a time that the query names, `filter` by it, or `ignore` it. Default: `boost`.
-    #[schemars(with = "Option<TimeUseSchema>")]
-    time: Option<String>,
-    /// Boosts newer messages; the boost halves with each so many seconds of age, a millisecond to a thousand years.
-    #[schemars(range(min = MIN_HALF_LIFE, max = MAX_HALF_LIFE))]
-    half_life: Option<f64>,
-    /// Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
-    #[schemars(range(min = 0, max = 1))]
-    diversity: Option<f32>,
-    /// No hits if the answerability is below this, 0 to 1.
-    #[schemars(range(min = 0, max = 1))]
-    answerable: Option<f32>,
-    /// Do not move near-duplicates to the end.
-    #[serde(default)]
-    keep_duplicates: bool,
     /// Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
     within_ms: Option<u64>,
 }
 
+/// Adapts the library's schema of the options: the server finds fewer hits, has no reranker, and takes null for an option that
+/// is not given.
+fn as_read_here(schema: &mut Schema) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    properties.remove("rerank");
+    properties["k"]["maximum"] = MAX_HITS.into();
+    for (_, property) in properties.iter_mut().filter(|(name, _)| *name != "query") {
+        let Some(property) = property.as_object_mut() else { continue };
+        // An id may be given twice.
+        property.remove("uniqueItems");
+        if let Some(Value::String(text)) = property.get_mut("description") {
+            *text = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+        }
+        if let Some(kind) = property.get_mut("type").filter(|kind| kind.is_string()) {
+            *kind = json!([kind, "null"]);
+        } else if let Some(reference) = property.remove("$ref") {
+            property.insert("anyOf".to_owned(), json!([{ "$ref": reference }, { "type": "null" }]));
+        }
+    }
+}
+
 impl Options {
     /// Returns the query, which ends within the time that a request may take, and the cost of its filter.
-    fn into_query(self, app: &App) -> Result<(Query, Cost), Problem> {
-        if self.k.is_some_and(|k| !(1..=MAX_HITS).contains(&k)) {
+    fn into_query(mut self, app: &App) -> Result<(Query, Cost), Problem> {
+        self.options.retain(|_, value| !value.is_null());
+        let mut options = QueryOptions::from_json(&self.options)?;
+        if options.k > MAX_HITS {
             return Err(Problem::bad_request(format!("k is not within 1 to {MAX_HITS}")));
         }
+        if options.rerank.is_some() {
+            return Err(Problem::bad_request("rerank: this server has no reranker; leave it out"));
+        }
+        let (filter, cost) = BoundedFilter::divide(self.filter);
+        options.filter = filter;
         let most = app.limits.request_timeout;
         let within = self.within_ms.map_or(most, |milliseconds| Duration::from_millis(milliseconds).min(most));
-        let mut query = Query::new(self.query).except(self.except).within(within);
-        macro_rules! set {
-            ($($field:ident)*) => { $( if let Some(value) = self.$field { query = query.$field(value); } )* };
-        }
-        set!(k session role since until as_of ids diversity answerable);
-        let (filter, cost) = BoundedFilter::divide(self.filter);
-        if let Some(filter) = filter {
-            query = query.filter(filter);
-        }
-        if let Some(strategy) = self.strategy {
-            query = query.strategy(strategy.parse()?);
-        }
-        if let Some(unit) = self.unit {
-            query = query.unit(unit.parse()?);
-        }
-        if let Some(time) = self.time {
-            query = query.time(time.parse()?);
-        }
-        if let Some(seconds) = self.half_life {
-            if !(MIN_HALF_LIFE..=MAX_HALF_LIFE).contains(&seconds) {
-                let detail = format!("a half_life of {seconds} seconds; give {MIN_HALF_LIFE} to {MAX_HALF_LIFE}");
-                return Err(Problem::bad_request(detail));
-            }
-            query = query.half_life(Duration::from_secs_f64(seconds));
-        }
-        if self.keep_duplicates {
-            query = query.keep_duplicates();
-        }
-        Ok((query, cost))
+        Ok((Query::with_options(self.query, options).within(within), cost))
     }
 }
 
@@ -194,7 +150,7 @@ async fn recall(
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 struct SeveralOptions {
     /// The namespaces. Name one at least, here or in `under`.
     #[serde(default)]

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "a schema is made of the types, and nothing else")]
 
+use mnemon::{Role, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -42,11 +43,6 @@ pub(super) struct IdSchema(String);
 #[schemars(rename = "Key", extend("maxLength" = 512, "pattern" = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
 pub(super) struct KeySchema(String);
 
-/// A time of RFC 3339, such as `2024-05-01T09:30:00Z`. A date alone is read as its first moment.
-#[derive(JsonSchema)]
-#[schemars(rename = "Time", extend("format" = "date-time"))]
-pub(super) struct TimeSchema(String);
-
 /// A path to texts in a value: `$`, the whole value, or names joined by dots, as in `sections[*].text`.
 #[derive(JsonSchema)]
 #[schemars(rename = "Path", extend("maxLength" = 512, "format" = "path"))]
@@ -65,10 +61,10 @@ pub(super) struct FilterSchema(Map<String, Value>);
 pub(super) struct MessageSchema {
     id: IdSchema,
     session: IdSchema,
-    role: RoleSchema,
+    role: Role,
     name: Option<IdSchema>,
     content: ContentSchema,
-    created_at: Option<TimeSchema>,
+    created_at: Option<Timestamp>,
     #[schemars(default)]
     metadata: Map<String, Value>,
 }
@@ -89,7 +85,7 @@ pub(super) struct MessageInputSchema {
     /// Missing only beside `tool_calls` and the like.
     content: Option<ContentInputSchema>,
     /// When it was written. Default: now.
-    created_at: Option<TimeSchema>,
+    created_at: Option<Timestamp>,
     /// Data of the application.
     metadata: Option<Map<String, Value>>,
     /// Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`.
@@ -192,31 +188,6 @@ pub(super) enum PartSchema {
         uri: String,
         media_type: Option<String>,
     },
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename = "Role", rename_all = "lowercase")]
-pub(super) enum RoleSchema {
-    System,
-    User,
-    Assistant,
-    Tool,
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename = "Unit", rename_all = "lowercase")]
-pub(super) enum UnitSchema {
-    Message,
-    Turn,
-    Session,
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename = "TimeUse", rename_all = "lowercase")]
-pub(super) enum TimeUseSchema {
-    Boost,
-    Filter,
-    Ignore,
 }
 
 #[derive(JsonSchema)]
