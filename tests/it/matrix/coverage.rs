@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use mnemon::recall::QueryOptions;
 use serde_json::{Value, json};
 
 use super::{
@@ -42,20 +43,27 @@ fn library_methods() -> BTreeSet<String> {
     found
 }
 
+fn help(arguments: &[&str]) -> String {
+    let program = assert_cmd::cargo::cargo_bin!("mnemon");
+    let help = std::process::Command::new(program).args(arguments).output().unwrap().stdout;
+    String::from_utf8(help).unwrap()
+}
+
 /// The subcommands that the help lists.
 fn commands() -> BTreeSet<String> {
-    let program = assert_cmd::cargo::cargo_bin!("mnemon");
-    let help = std::process::Command::new(program).arg("--help").output().unwrap().stdout;
-    let help = String::from_utf8(help).unwrap();
+    let help = help(&["--help"]);
     let list = help.split_once("Commands:").unwrap().1.split_once("Options:").unwrap().0;
     let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect()
 }
 
+fn description() -> Value {
+    serde_json::from_str(&std::fs::read_to_string(root("docs/openapi.json")).unwrap()).unwrap()
+}
+
 /// The routes of the OpenAPI description.
 fn routes() -> BTreeSet<String> {
-    let description = std::fs::read_to_string(root("docs/openapi.json")).unwrap();
-    let description: Value = serde_json::from_str(&description).unwrap();
+    let description = description();
     let paths = description["paths"].as_object().unwrap();
     let methods = paths.iter().flat_map(|(path, methods)| {
         let methods = methods.as_object().unwrap().keys().filter(|name| *name != "parameters");
@@ -65,13 +73,12 @@ fn routes() -> BTreeSet<String> {
 }
 
 /// The tools that a server lists.
-fn tools() -> BTreeSet<String> {
+fn tools() -> Vec<Value> {
     let db = Db::new();
     let server = Server::start(&db);
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let reply = server.send("POST", "/mcp", &[("accept", "application/json, text/event-stream")], Some(request));
-    let tools = reply.body["result"]["tools"].as_array().unwrap().clone();
-    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    reply.body["result"]["tools"].as_array().unwrap().clone()
 }
 
 /// The methods of mem0's client that `docs/server.md` promises.
@@ -92,8 +99,46 @@ fn nothing_is_without_a_row() {
     assert_eq!(library_methods(), rows(library::calls, &library::LEFT_OUT));
     assert_eq!(commands(), rows(command::calls, &command::LEFT_OUT));
     assert_eq!(routes(), rows(server::routes, &ROUTES_LEFT_OUT));
-    assert_eq!(tools(), rows(server::tools, &[]));
+    let tools = tools().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(tools, rows(server::tools, &[]));
     assert_eq!(mem0_methods(), rows(server::methods, &MEM0_LEFT_OUT));
+}
+
+/// Options of a query that are not arguments of the tool: a model chooses better among few.
+const OPTIONS_LEFT_OUT_OF_MCP: &str = "as_of diversity except half_life ids keep_duplicates length_prior neighbors now \
+    per_batch previous questions rerank role since speakers strategy time unit until vocabulary";
+
+#[test]
+fn every_option_of_a_query_is_on_every_surface() {
+    let options = serde_json::to_value(QueryOptions::default()).unwrap();
+    // A surface has another name where its own language takes the option's name, or its users know another one.
+    let check = |surface: &str, names: Vec<String>, renamed: &[(&str, &str)], left_out: &str| {
+        let name =
+            |name: &str| renamed.iter().find(|(own, _)| *own == name).map_or(name, |(_, option)| option).to_owned();
+        let names: BTreeSet<String> = names.iter().map(|own| name(own)).collect();
+        let missing: Vec<_> = options.as_object().unwrap().keys().filter(|option| !names.contains(*option)).collect();
+        assert_eq!(missing, left_out.split_whitespace().collect::<Vec<_>>(), "{surface}");
+    };
+    let fields = |schema: &Value| schema["properties"].as_object().unwrap().keys().cloned().collect();
+
+    let help = help(&["recall", "--help"]);
+    let flags =
+        help.split_whitespace().filter_map(|word| word.strip_prefix('-')).map(|word| word.trim_start_matches('-'));
+    let flags = flags.map(|flag| flag.trim_start_matches("no-").replace('-', "_")).collect();
+    check("command", flags, &[("where", "filter")], "");
+
+    let schemas = &description()["components"]["schemas"];
+    // The server opens no reranker.
+    check("HTTP", fields(&schemas["Options"]), &[], "rerank");
+
+    let search = tools().into_iter().find(|tool| tool["name"] == "search_memories").unwrap();
+    let renamed = [("limit", "k"), ("run_id", "session")];
+    check("MCP", fields(&search["inputSchema"]), &renamed, OPTIONS_LEFT_OUT_OF_MCP);
+
+    let stubs = std::fs::read_to_string(root("bindings/python/python/mnemon/_mnemon.pyi")).unwrap();
+    let arguments = stubs.split_once("class Query:").unwrap().1.split_once("-> Self").unwrap().0;
+    let arguments = arguments.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect();
+    check("Python", arguments, &[("where", "filter"), ("except_ids", "except")], "");
 }
 
 /// The table for Python: each operation with what the model has at first, what it answers the first and the second time,
