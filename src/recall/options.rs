@@ -231,7 +231,7 @@ impl QueryOptions {
             return Err(Error::query("per_batch is 0: no message would be found; give at least 1"));
         }
         if self.half_life.is_some_and(|half_life| half_life.is_zero()) {
-            return Err(Error::query("the half-life is 0; give a duration, or none"));
+            return Err(Error::query("half_life is 0; give a duration, or none"));
         }
         if let Some(depth) = self.rerank.filter(|depth| !(1..=MAX_K).contains(depth)) {
             return Err(Error::query(format!("rerank is {depth}, not within 1 to {MAX_K}")));

@@ -22,7 +22,7 @@ fn wrong_settings_are_named() {
         (ask().answerable(-1.0), "answerable is -1"),
         (ask().answerable(f32::NAN), "answerable is NaN"),
         (ask().per_batch(0), "per_batch is 0"),
-        (ask().half_life(Duration::ZERO), "half-life is 0"),
+        (ask().half_life(Duration::ZERO), "half_life is 0"),
         (ask().rerank(0), "rerank is 0"),
         (ask().rerank(MAX_K + 1), "rerank is 10001"),
         (ask().rerank(5), "no reranker"),

@@ -105,7 +105,7 @@ impl Options {
     fn into_query(mut self, app: &App) -> Result<(Query, Cost), Problem> {
         self.options.retain(|_, value| !value.is_null());
         let mut options = QueryOptions::from_json(&self.options)?;
-        if options.k > MAX_HITS {
+        if !(1..=MAX_HITS).contains(&options.k) {
             return Err(Problem::bad_request(format!("k is not within 1 to {MAX_HITS}")));
         }
         if options.rerank.is_some() {
