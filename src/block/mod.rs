@@ -54,6 +54,12 @@ pub trait MemoryBlock: Send + Sync {
         true
     }
 
+    /// Returns true if the content is recalled messages: then [`Memory::assemble`](crate::Memory::assemble) recalls none
+    /// besides, unless it is asked to. Default: false.
+    fn recalls(&self) -> bool {
+        false
+    }
+
     /// Computes the state after a batch. The first state is `Value::Null`. Default: the state does not change.
     ///
     /// # Errors
@@ -98,6 +104,10 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
 
     fn takes_batches(&self) -> bool {
         (**self).takes_batches()
+    }
+
+    fn recalls(&self) -> bool {
+        (**self).recalls()
     }
 
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {

@@ -13,7 +13,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::Message,
-    recall::{Hit, MAX_K, Query, keep_positions},
+    recall::{Hit, MAX_K, Query, keep_positions, superseding_pairs},
 };
 
 /// A function that changes the hits of a [`VectorBlock`]: it may rerank, drop or add hits.
@@ -54,13 +54,14 @@ pub struct VectorBlock {
     threshold: Option<f32>,
     unit: RetrievalUnit,
     own_session: bool,
+    drops_superseded: bool,
     query: Option<QueryOptions>,
     /// `None` unless [`VectorBlock::keep_previous_hits`] was called.
     previous: Option<Arc<Mutex<PreviousHits>>>,
     processors: Vec<HitProcessor>,
 }
 
-impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session });
+impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session, drops_superseded });
 
 impl VectorBlock {
     /// Creates a block with the default options.
@@ -73,6 +74,7 @@ impl VectorBlock {
             threshold: None,
             unit: RetrievalUnit::Message,
             own_session: false,
+            drops_superseded: false,
             query: None,
             previous: None,
             processors: Vec::new(),
@@ -120,6 +122,13 @@ impl VectorBlock {
     /// Recalls only messages of the prompt's own session. Default: all sessions of the namespace.
     pub fn own_session(mut self) -> Self {
         self.own_session = true;
+        self
+    }
+
+    /// Drops hits that another hit or a message of the prompt supersedes, as [`Hit::supersedes`] has it: they say the same
+    /// with earlier numbers or names. Others take their places. Default: they stay, and are marked.
+    pub fn without_superseded(mut self) -> Self {
+        self.drops_superseded = true;
         self
     }
 
@@ -176,7 +185,7 @@ impl VectorBlock {
         }
     }
 
-    /// Drops hits below the threshold, hits that are in the prompt, and repeated texts.
+    /// Drops hits below the threshold, hits that are in the prompt, repeated texts, and what is superseded, if the block does.
     fn drop_unwanted(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
         let shown: Vec<_> =
             query.messages.iter().map(|message| (message.id.as_str(), message.borrowed_text())).collect();
@@ -187,6 +196,14 @@ impl VectorBlock {
                 && shown.iter().all(|(id, shown)| *id != message.id && *shown != text)
                 && texts.insert(text.into_owned())
         });
+        if self.drops_superseded {
+            let all: Vec<&Message> =
+                hits.iter().map(|hit| &hit.message).chain(query.messages.iter().map(|shown| &**shown)).collect();
+            let superseded: HashSet<usize> =
+                superseding_pairs(&all, hits.len()).into_iter().map(|(_, earlier)| earlier).collect();
+            let mut at = 0..;
+            hits.retain(|_| at.next().is_none_or(|at| !superseded.contains(&at)));
+        }
     }
 
     /// Moves hits of the session's previous prompt to the positions that they had there, and keeps the ids for the next
@@ -232,6 +249,10 @@ impl MemoryBlock for VectorBlock {
     /// Returns false, because the engine indexes flushed messages, and the block has no state.
     fn takes_batches(&self) -> bool {
         false
+    }
+
+    fn recalls(&self) -> bool {
+        true
     }
 
     fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {

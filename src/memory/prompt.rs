@@ -21,6 +21,11 @@ use crate::{
 
 /// The name of the section of messages that [`Memory::assemble`](super::Memory::assemble) recalls.
 const RECALLED: &str = "recalled";
+/// How many of them there are, unless a request or a block says otherwise.
+const RECALL: usize = 3;
+/// The answerability below which a namespace is taken to have nothing about the prompt. It keeps 98 % of the questions that
+/// have an answer.
+const LEAST_ANSWERABILITY: f32 = 0.3;
 
 /// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the
 /// defaults.
@@ -28,7 +33,7 @@ const RECALLED: &str = "recalled";
 pub struct AssembleRequest {
     prompt: Message,
     selector: Option<Arc<dyn MessageSelector>>,
-    recall: usize,
+    recall: Option<usize>,
     recall_priority: u32,
 }
 
@@ -37,7 +42,7 @@ impl_debug!(AssembleRequest { recall, recall_priority });
 impl AssembleRequest {
     /// Makes a request for this prompt, the message to be answered.
     pub fn new(prompt: Message) -> Self {
-        AssembleRequest { prompt, selector: None, recall: 3, recall_priority: 1 }
+        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1 }
     }
 
     /// Sets the selector of recent messages. Default: all messages in the buffer.
@@ -46,9 +51,11 @@ impl AssembleRequest {
         self
     }
 
-    /// Sets how many messages are recalled for the prompt, in the section `recalled`. Default: 3.
+    /// Sets the greatest number of messages that are recalled for the prompt, in the section `recalled`. There are none if
+    /// the namespace seems to have nothing about the prompt, and those that a later message supersedes are left out. Default:
+    /// 3, and none if a block of the memory [recalls](crate::MemoryBlock::recalls) already.
     pub fn recall(mut self, k: usize) -> Self {
-        self.recall = k;
+        self.recall = Some(k);
         self
     }
 
@@ -127,6 +134,7 @@ impl OpenMemory {
         }
 
         let mut blocks = self.blocks.clone();
+        let recall = recall.unwrap_or(if blocks.iter().any(|other| other.block.recalls()) { 0 } else { RECALL });
         if recall > 0 {
             if blocks.iter().any(|other| other.block.name() == RECALLED) {
                 let reason = format!(
@@ -134,8 +142,9 @@ impl OpenMemory {
                 );
                 return Err(Error::InvalidConfig { reason });
             }
-            let block = VectorBlock::new(RECALLED).with_priority(recall_priority);
-            let block = block.retrieval_context_window(1).similarity_top_k(recall);
+            let block = VectorBlock::new(RECALLED).with_priority(recall_priority).retrieval_context_window(1);
+            let block = block.similarity_top_k(recall).without_superseded();
+            let block = block.query(|query| query.answerable(LEAST_ANSWERABILITY));
             blocks.push(PromptBlock { block: Arc::new(block), late: Arc::clone(&self.recall_late) });
         }
         let stored: Vec<Arc<Message>> = {

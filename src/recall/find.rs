@@ -29,8 +29,11 @@ use crate::{
 const MIN_CANDIDATES: usize = 100;
 /// The number of best candidates among which near-duplicates are looked for.
 const DUPLICATE_DEPTH: usize = 200;
-/// Texts whose vectors have a lower cosine are not compared as duplicates.
+/// Texts whose vectors have a lower cosine are not compared as duplicates, in a namespace whose vectors are spread.
 const DUPLICATE_COSINE: f32 = 0.9;
+/// The mean cosine of a query and the messages above which vectors are alike, as those of words that a model does not know.
+/// The closer they are, the closer near-duplicates have to be, or every text would be compared with every other by words.
+const ALIKE_COSINE: f32 = 0.35;
 /// The number of best hits from which diverse ones are chosen: the cost grows with its square.
 const DIVERSITY_DEPTH: usize = 1000;
 /// The pool has half as many more hits than are needed, where some may be passed over.
@@ -284,8 +287,9 @@ impl<S: Searcher> Choice<'_, S> {
             return None;
         }
         // Messages that are not embedded are compared by their texts alone.
-        let is_near =
-            |other: &[f32]| new.vector.is_empty() || other.is_empty() || dot(&new.vector, other) >= DUPLICATE_COSINE;
+        let alike = ((self.found.mean_cosine - ALIKE_COSINE) / (1.0 - ALIKE_COSINE)).clamp(0.0, 1.0);
+        let least = DUPLICATE_COSINE + (1.0 - DUPLICATE_COSINE) * alike;
+        let is_near = |other: &[f32]| new.vector.is_empty() || other.is_empty() || dot(&new.vector, other) >= least;
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
                 && is_near(&other.vector)

@@ -97,8 +97,8 @@ pub struct QueryOptions {
     ///
     /// The model's words are [`Embedder::known_words`](crate::Embedder::known_words).
     pub vocabulary: bool,
-    /// Whether a message's length counts, in a hybrid ranking: long messages of a role rank higher than short ones, and
-    /// messages of a role that writes much longer ones than others rank lower.
+    /// Whether a message's length counts, in a hybrid ranking: messages of very few words rank lower, and so do messages of a
+    /// role that writes much longer ones than others.
     pub length_prior: bool,
     /// Boosts newer messages in a hybrid ranking; the boost halves with each so many seconds of age. Without it, age does not
     /// count.

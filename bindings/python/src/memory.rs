@@ -135,15 +135,11 @@ impl Memory {
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
-    /// the greatest number of messages that are recalled.
-    #[pyo3(signature = (message, *, recall = 3))]
-    fn assemble(
-        &self,
-        py: Python<'_>,
-        message: MessageLike,
-        #[pyo3(from_py_with = count)] recall: usize,
-    ) -> PyResult<Prompt> {
-        let request = AssembleRequest::new(message.0).recall(recall);
+    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already.
+    #[pyo3(signature = (message, *, recall = None))]
+    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: Option<Count<usize>>) -> PyResult<Prompt> {
+        let request = AssembleRequest::new(message.0);
+        let request = recall.into_iter().fold(request, |request, Count(k)| request.recall(k));
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 

@@ -35,6 +35,9 @@ pub(super) struct SetArgs {
     /// The name and both files of a set. Can be repeated.
     #[arg(long = "set", value_name = "NAME=M.jsonl,Q.jsonl")]
     sets: Vec<Files>,
+    /// A folder of sets: each NAME.messages.jsonl with its NAME.queries.jsonl, also if they end in .gz or .zst.
+    #[arg(long, value_name = "DIR")]
+    folder: Vec<PathBuf>,
     /// LoCoMo as it is published, such as locomo10.json. Each conversation is a namespace.
     #[arg(long, value_name = "FILE.json")]
     locomo: Vec<PathBuf>,
@@ -84,9 +87,10 @@ namespace.";
 impl SetArgs {
     /// Reads all sets, which have different names.
     pub(super) fn read(&self) -> anyhow::Result<Vec<Set>> {
+        let sources = self.sources()?;
         usage::ensure(
-            !(self.sources().is_empty() && self.messages.is_empty() && self.queries.is_empty()),
-            "no set is given; give --messages and --queries, --set, --locomo, --longmemeval, --beir, or --layout and --file",
+            !(sources.is_empty() && self.messages.is_empty() && self.queries.is_empty()),
+            "no set is given; give --messages and --queries, --set, --folder, --locomo, --longmemeval, --beir, or --layout and --file",
         )?;
         let (messages, queries) = (self.messages.len(), self.queries.len());
         usage::ensure(
@@ -98,7 +102,6 @@ impl SetArgs {
             layouts == files,
             format!("there are {layouts} --layout and {files} --file; give both for each set"),
         )?;
-        let sources = self.sources();
         let names: BTreeSet<String> = sources.iter().map(Source::name).collect();
         usage::ensure(
             names.len() == sources.len(),
@@ -107,17 +110,21 @@ impl SetArgs {
         sources.into_iter().map(Source::read).collect()
     }
 
-    fn sources(&self) -> Vec<Source<'_>> {
+    fn sources(&self) -> anyhow::Result<Vec<Source<'_>>> {
         let pairs = self.messages.iter().cloned().zip(self.queries.iter().cloned());
         let pairs = pairs.map(|(messages, queries)| Files::new(messages, queries)).chain(self.sets.iter().cloned());
+        let folders: Vec<Vec<Files>> =
+            self.folder.iter().map(|folder| Files::of_folder(folder)).collect::<anyhow::Result<_>>()?;
         let described = self.layout.iter().zip(&self.files);
-        pairs
+        let sources = pairs
+            .chain(folders.into_iter().flatten())
             .map(Source::JsonLines)
             .chain(self.locomo.iter().map(|path| Source::LoCoMo(path)))
             .chain(self.longmemeval.iter().map(|path| Source::LongMemEval(path)))
             .chain(self.beir.iter().map(|path| Source::Beir(path)))
             .chain(described.map(|(layout, file)| Source::Described { layout, file }))
-            .collect()
+            .collect();
+        Ok(sources)
     }
 }
 
@@ -169,6 +176,23 @@ impl Files {
             (name, _) => name,
         };
         Files { name, messages, queries }
+    }
+
+    /// The sets of a folder, by name.
+    fn of_folder(folder: &Path) -> anyhow::Result<Vec<Self>> {
+        let unreadable = || format!("cannot read the folder {}", folder.display());
+        let mut sets = Vec::new();
+        for entry in folder.read_dir().with_context(unreadable)? {
+            let messages = entry.with_context(unreadable)?.path();
+            let file = messages.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some((name, ending)) = file.split_once(".messages.") {
+                let queries = messages.with_file_name(format!("{name}.queries.{ending}"));
+                sets.push(Files { name: name.to_owned(), messages, queries });
+            }
+        }
+        usage::ensure(!sets.is_empty(), format!("{} has no NAME.messages.jsonl", folder.display()))?;
+        sets.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(sets)
     }
 }
 
