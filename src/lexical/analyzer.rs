@@ -26,16 +26,16 @@ use std::{
 };
 
 use rust_stemmers::Stemmer;
-use unicode_segmentation::UnicodeSegmentation;
 
 use super::{
-    characters::{Kind, MAX_TERM_BYTES, fold, fold_diacritics, is_apostrophe, is_joint, is_variation, kind},
+    characters::{fold, fold_diacritics},
     language::{self, Language},
+    terms::TermWriter,
 };
 
 /// The version of the analyzer, stored with each segment. The terms of different versions differ even for the same
 /// text, so a segment of another version must be rebuilt from the messages.
-pub(super) const ANALYZER_VERSION: u16 = 1;
+pub(super) const ANALYZER_VERSION: u16 = 2;
 
 /// Number of bits of a term. Hashes of words are cut to this length, so that a term takes 6 bytes in a segment. In a
 /// namespace with a million distinct terms, a term of a query collides with one of them with a probability of 10^6 /
@@ -43,7 +43,7 @@ pub(super) const ANALYZER_VERSION: u16 = 1;
 pub(super) const TERM_BITS: u32 = 48;
 
 /// The cached value of a stop word. No term is 0.
-const STOP_WORD: u64 = 0;
+pub(super) const STOP_WORD: u64 = 0;
 /// Maximum number of terms of a speaker's name. A query that has one of them names the speaker.
 pub(super) const MAX_NAME_TERMS: usize = 4;
 
@@ -76,71 +76,19 @@ impl Analyzer {
         Analyzer { language, stop_words, cache: TermCache::new() }
     }
 
-    /// Appends the terms of a text, in the order of the text and with repetitions. Each is above 0 and below 2^48.
+    /// Appends the terms of a text, with repetitions. Each is above 0 and below 2^48.
     pub(crate) fn terms(&self, text: &str, terms: &mut Vec<u64>) {
-        let mut folded = String::with_capacity(MAX_TERM_BYTES);
-        if text.is_ascii() {
-            return self.word_terms(text, &mut folded, terms);
-        }
-        // No word spans white space or a control character, and segmentation of pieces that are all ASCII is many times
-        // faster.
-        for piece in text.split_inclusive(|c: char| c.is_whitespace() || c.is_control()) {
-            if piece.is_ascii() {
-                self.word_terms(piece, &mut folded, terms);
-            } else {
-                self.run_terms(piece, &mut folded, terms);
-            }
-        }
+        TermWriter::new(self, terms, false).text(text);
     }
 
-    fn run_terms(&self, piece: &str, folded: &mut String, terms: &mut Vec<u64>) {
-        let mut run = (0, Kind::Words);
-        let ends = piece.char_indices().map(|(position, c)| (position, Some(c))).chain([(piece.len(), None)]);
-        for (position, c) in ends {
-            let next = c.map(|c| kind(c, run.1));
-            if next == Some(run.1) {
-                continue;
-            }
-            let text = &piece[run.0..position];
-            match run.1 {
-                Kind::Words => self.word_terms(text, folded, terms),
-                Kind::Unspaced => pair_terms(text, folded, terms),
-                Kind::Pictures => picture_terms(text, folded, terms),
-            }
-            run = (position, next.unwrap_or(run.1));
-        }
+    /// Returns true if the language has stop words, and "'s" belongs to the word before.
+    pub(super) fn is_english(&self) -> bool {
+        self.language == Language::English
     }
 
-    fn word_terms(&self, run: &str, folded: &mut String, terms: &mut Vec<u64>) {
-        for word in run.unicode_words() {
-            self.split(word, |part| {
-                folded.clear();
-                fold(part, self.folds_first(), folded);
-                let term = self.term(folded);
-                if term != STOP_WORD {
-                    terms.push(term);
-                }
-            });
-        }
-    }
-
-    /// Calls `part` with the whole word and, if joints such as "." or "_" divide it, with its parts.
-    fn split(&self, word: &str, mut part: impl FnMut(&str)) {
-        if word.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return part(word);
-        }
-        let is_english = self.language == Language::English;
-        let word = if is_english { without_possessive(word) } else { word };
-        let whole = word.trim_matches(is_joint);
-        // In other languages an apostrophe separates words, or a word and its suffix: "l'homme", "Ankara'da".
-        let separates = |c| is_joint(c) || (!is_english && is_apostrophe(c));
-        if !whole.contains(separates) {
-            return part(whole);
-        }
-        if whole.contains(is_joint) {
-            part(whole);
-        }
-        whole.split(separates).for_each(part);
+    /// Appends a word as [`term`](Self::term) takes it.
+    pub(super) fn fold(&self, word: &str, folded: &mut String) {
+        fold(word, self.folds_first(), folded);
     }
 
     /// Returns true if diacritics are removed before stemming: otherwise "résumés" and "resumes" would have different
@@ -150,7 +98,7 @@ impl Analyzer {
     }
 
     /// Returns the term of a folded word, or [`STOP_WORD`].
-    fn term(&self, word: &str) -> u64 {
+    pub(super) fn term(&self, word: &str) -> u64 {
         let key = hash(word);
         self.cache.get_or_make(key, || {
             if word.is_empty() || self.stop_words.contains(&key) {
@@ -170,45 +118,6 @@ impl Analyzer {
     }
 }
 
-/// Appends the term of each pair of adjacent grapheme clusters; the term of the cluster if there is only one.
-fn pair_terms(run: &str, folded: &mut String, terms: &mut Vec<u64>) {
-    let mut push = |characters: &str| {
-        folded.clear();
-        fold(characters, true, folded);
-        terms.push(term(folded));
-    };
-    let mut previous: Option<usize> = None;
-    for (begin, character) in run.grapheme_indices(true) {
-        let end = begin + character.len();
-        if let Some(previous) = previous {
-            push(&run[previous..end]);
-        } else if end == run.len() {
-            push(character);
-        }
-        previous = Some(begin);
-    }
-}
-
-/// Appends the term of each emoji or symbol, without its skin tone.
-fn picture_terms(run: &str, folded: &mut String, terms: &mut Vec<u64>) {
-    for picture in run.graphemes(true) {
-        folded.clear();
-        for c in picture.chars().filter(|&c| !is_variation(c)) {
-            if folded.len() + c.len_utf8() <= MAX_TERM_BYTES {
-                folded.push(c);
-            }
-        }
-        if !folded.is_empty() {
-            terms.push(term(folded));
-        }
-    }
-}
-
-fn without_possessive(word: &str) -> &str {
-    let Some(rest) = word.strip_suffix(['s', 'S']) else { return word };
-    rest.strip_suffix(is_apostrophe).unwrap_or(word)
-}
-
 /// The speaker of a message, and whether it asks: stored with each of its documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpeakerAndQuestion {
@@ -222,7 +131,7 @@ impl SpeakerAndQuestion {
     /// Analyzes the name of a message's author, and the message's text.
     pub(crate) fn of(analyzer: &Analyzer, name: Option<&str>, text: &str) -> Self {
         let mut speaker = Vec::new();
-        analyzer.terms(name.unwrap_or_default(), &mut speaker);
+        TermWriter::new(analyzer, &mut speaker, true).text(name.unwrap_or_default());
         speaker.truncate(MAX_NAME_TERMS);
         SpeakerAndQuestion { speaker, is_question: text.trim_end().ends_with(QUESTION_MARKS) }
     }
@@ -300,21 +209,88 @@ mod tests {
             ("Melanie painted the sunrises, painting's fun!", &["melani", "paint", "sunris", "paint", "fun"]),
             ("Who did what, when and why? I don't / don’t / dont", &[]),
             ("The dogs' owner’s café and JAMES'S Résumés", &["dog", "owner", "cafe", "jame", "resum"]),
-            ("3.14 on 2023-05-07 at 12:30, 1st", &["3.14", "3", "14", "2023", "05", "07", "12", "30", "1st"]),
+            ("3.14 at 12:30, 1st", &["3.14", "3", "14", "12:30", "12", "30", "1st"]),
             ("2023 7 May, will", &["2023", "7", "may", "will"]),
-            ("/etc/sources.list", &["etc", "sources.list", "sourc", "list"]),
-            ("__init__ foo_bar's e.g. U.S.A.", &["init", "foo_bar", "foo", "bar", "e.g", "e", "g", "u.s.a", "u"]),
+            ("__init__ foo_bar's e.g. U.S.A.", &["init", "foo", "bar", "foobar", "e", "g", "eg", "u", "usa"]),
             ("o'clock rock’n’roll", &["o'clock", "rock'n'rol"]),
-            ("see https://a.example/b?c=1", &["see", "https", "a.exampl", "exampl", "b", "c", "1"]),
             ("a\u{1}tab\tnew\nline\u{85}next\u{2028}last\0", &["tab", "new", "line", "next", "last"]),
             ("😀ok👍🏽👍 ❤️❤ 👩‍💻🇩🇪!", &["😀", "ok", "👍", "👍", "❤", "❤", "👩‍💻", "🇩🇪"]),
-            ("東京都に、iPhone手", &["東京", "京都", "都に", "iphon", "手"]),
+            ("東京都に、iPhone手", &["東京", "京都", "都に", "phone", "iphon", "手"]),
             ("\u{FF8A}\u{FF9F}ｺﾝ第3回", &["パコ", "コン", "ン第", "3", "回"]),
             ("สวัสดี ຂອບໃຈ", &["สวั", "วัส", "สดี", "ຂອ", "ອບ", "ບໃ", "ໃຈ"]),
             ("학교에서 학교", &["학교", "교에", "에서", "학교"]),
         ] {
             check(Language::English, text, expected);
         }
+    }
+
+    #[test]
+    fn compounds_have_these_terms() {
+        for (text, expected) in [
+            ("QX-99, QX99 'QX99'", &["qx", "99", "qx99", "qx", "99", "qx99", "qx", "99", "qx99"][..]),
+            ("12B 12-B (T-shirt)", &["12", "b", "12b", "12", "b", "12b", "shirt", "tshirt"]),
+            ("well-being well\u{2011}being", &["well", "wellb", "well", "wellb"]),
+            ("well -- being, well—being", &["well", "well"]),
+            ("getUserById get_user_by_id", &["get", "user", "id", "getuserbyid", "get", "user", "id", "getuserbyid"]),
+            ("XMLHttpRequest PDFs iOS", &["xml", "http", "request", "xmlhttprequest", "pdfs", "os", "io"]),
+            ("v1.2.3 V2 1.2.3", &["1.2.3", "1", "2", "3", "2", "v2", "1.2.3", "1", "2", "3"]),
+            ("app-v1.2.0.tar", &["app", "1.2.0", "1", "2", "0", "tar", "app1.2.0tar"]),
+            ("AT&T, R&D and I.T.", &["AT", "att", "r", "rd", "IT"]),
+            ("C++ C# A+ .NET C", &["c", "c++", "c", "c#", "a+", "net", ".net", "c"]),
+            ("C++17 (C++) x++y a+b", &["c", "c++", "17", "c", "c++", "x", "x++", "y", "b", "ab"]),
+            ("and/or TCP/IP", &["andor", "tcp", "ip", "tcpip"]),
+            ("/etc/nginx.conf", &["etc", "nginx", "conf", "nginxconf", "etcnginxconf"]),
+            (
+                "ada.l@mail.example",
+                &["ada", "l", "mail", "exampl", "adal", "mailexampl", "adalmailexampl"],
+            ),
+            ("<https://www.a.example/b?c=1>", &["https", "www", "exampl", "b", "c", "1", "aexampl", "aexamplebc1"]),
+            ("3f2a9bc 3f2a9bc81", &["3f2a9bc", "3f2a9bc81", "3f2a9bc"]),
+            ("550e8400-e29b-41d4-a716-446655440000.", &["550e8400-e29b-41d4-a716-446655440000"]),
+            ("a1b2c3d4", &["a1b2c3d4"]),
+        ] {
+            check(Language::English, text, expected);
+        }
+        check(Language::French, "aujourd'hui l'après-midi", &["aujourd", "hui", "l", "apr", "mid", "apresmid"]);
+    }
+
+    #[test]
+    fn spellings_of_a_number_have_a_term_in_common() {
+        for (spellings, common) in [
+            (&["2023-05-07", "2023/5/7", "07.05.2023", "7/5/2023", "5/7/2023", "2023-05-07T12:30Z"][..], "2023-05-07"),
+            (&["$1,200.50", "1.200,50 €", "1200.50", "€1200,50"], "1200.50"),
+            (&["14,500", "14.500", "£14500", "14,500.00", "14500,00", "14.500,-"], "14500"),
+            (&["1,200,000", "1.200.000", "1 200 000"], "1200000"),
+            (&["+49 (30) 123-456", "030/123456", "+4930123456", "030 12 34 56", "0049 30 123456."], "0123456"),
+            (&["(212) 555-0199", "212.555.0199", "+1 212-555-0199", "2125550199", "555-0199"], "5550199"),
+            (&["v1.2.3", "1.2.3", "tool-v1.2.3"], "1.2.3"),
+            (&["192.168.100.200", "(192.168.100.200)"], "192.168.100.200"),
+            (&["12:30", "12:30pm", "at 12:30."], "12:30"),
+        ] {
+            for spelling in spellings {
+                assert!(terms(Language::English, spelling).contains(&term(common)), "{spelling}");
+            }
+        }
+        for text in ["in 2023 1500", "1990-1995", "12345.67", "192.168.1.10", "2023-05-07 1", "1 2", "3 4,567,890"] {
+            assert!(terms(Language::English, text).len() <= 6, "{text} is no phone number");
+        }
+    }
+
+    #[test]
+    fn stop_words_that_are_names_have_terms() {
+        for (text, expected) in [
+            ("Ask IT about it.", &["ask", "IT"][..]),
+            ("IT", &["IT"]),
+            ("Is US or NASA IT in the US?", &["us", "US", "nasa", "IT", "us", "US"]),
+            ("DO IT NOW, AND HERE", &[]),
+            ("We saw The Who. The Who", &["saw", "The", "Who", "Who"]),
+            ("We know How To Do It", &["know"]),
+            ("And I do. \"This too\" (That) I'm, Im, I've", &[]),
+            ("First\nThen The: That", &["first", "The"]),
+        ] {
+            check(Language::English, text, expected);
+        }
+        check(Language::German, "IT und it", &["it", "und", "it"]);
     }
 
     #[test]
@@ -384,7 +360,10 @@ mod tests {
         }
 
         #[test]
-        fn case_and_white_space_change_nothing(words in prop::collection::vec("[a-z]{1,8}", 0..8)) {
+        fn case_and_white_space_of_plain_words_change_nothing(words in prop::collection::vec("[a-z]{1,8}", 0..8)) {
+            // A stop word in capitals is a name.
+            let is_plain = |word: &String| word != "us" && !language::ENGLISH_STOP_WORDS.contains(&&**word);
+            let words: Vec<String> = words.into_iter().filter(is_plain).collect();
             let text = words.join(" ");
             prop_assert_eq!(terms(Language::English, &text.to_uppercase()), terms(Language::English, &text));
             prop_assert_eq!(terms(Language::English, &words.join("\u{3000}\t")), terms(Language::English, &text));
@@ -409,6 +388,9 @@ mod tests {
         check(Some("the"), "何？", &[], true);
         check(None, "?!", &[], false);
         check(Some("A B C D E F Ada"), "", &[], false);
+        check(Some("Anna-Maria von-Ada"), "", &["What did Ada's sister say?"], false);
+        let speech = SpeakerAndQuestion::of(analyzer, Some("McDonald-QX99 IT"), "");
+        assert_eq!(speech.speaker, ["mcdonald", "qx99"].map(term), "words alone");
     }
 
     /// Stored segments contain terms.

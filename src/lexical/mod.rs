@@ -13,9 +13,12 @@
 
 mod analyzer;
 mod characters;
+mod compound;
 mod index;
 mod language;
+mod numbers;
 mod segment;
+mod terms;
 #[cfg(test)]
 mod tests;
 

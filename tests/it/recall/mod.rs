@@ -10,6 +10,7 @@ mod hybrid;
 mod journal;
 mod language;
 mod lexical;
+mod names;
 mod options;
 mod several;
 mod time;
