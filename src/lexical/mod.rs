@@ -14,10 +14,13 @@
 mod analyzer;
 mod characters;
 mod compound;
+mod digits;
 mod index;
 mod language;
 mod numbers;
+mod pieces;
 mod segment;
+mod stems;
 mod terms;
 #[cfg(test)]
 mod tests;

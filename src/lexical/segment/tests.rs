@@ -9,7 +9,7 @@ use super::{
     write::merge_plan,
     *,
 };
-use crate::lexical::analyzer::{SpeakerAndQuestion, TERM_BITS};
+use crate::lexical::{analyzer::SpeakerAndQuestion, stems::TERM_BITS};
 
 /// For each row, the passage, and the frequency of each term.
 type Content = BTreeMap<u32, (Option<Range<u32>>, BTreeMap<u64, u32>)>;

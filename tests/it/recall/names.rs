@@ -45,7 +45,11 @@ const DIGITS: &[Pair] = &[
 ];
 
 const CODE: &[Pair] = &[
-    ("get user by id", "The test calls getUserById twice.", &["The test calls getUserByName.", "It calls getOrderById."]),
+    (
+        "get user by id",
+        "The test calls getUserById twice.",
+        &["The test calls getUserByName.", "It calls getOrderById."],
+    ),
     ("getUserByEmail", "The slow one is get_user_by_email.", &["The slow one is get_user_by_phone."]),
     ("parse_json_file", "parseJsonFile drops the last line.", &["parseXmlFile drops the last line."]),
     ("max connections", "maxConnections is 40 on staging.", &["maxRetries is 40 on staging.", "minConnections is 4."]),
@@ -92,34 +96,74 @@ const NAMES: &[Pair] = &[
 ];
 
 const ADDRESSES: &[Pair] = &[
-    ("ada.king@mail.example", "Write to ada.king@mail.example.", &["Write to ada.knight@mail.example.", "ada@mail.example is old."]),
-    ("tom@quay.example", "The invoice goes to <tom@quay.example>.", &["The receipt goes to tim@quay.example.", "tom@key.example is old."]),
+    (
+        "ada.king@mail.example",
+        "Write to ada.king@mail.example.",
+        &["Write to ada.knight@mail.example.", "ada@mail.example is old."],
+    ),
+    (
+        "tom@quay.example",
+        "The invoice goes to <tom@quay.example>.",
+        &["The receipt goes to tim@quay.example.", "tom@key.example is old."],
+    ),
     ("j_ruiz99@post.example", "Her address is J_Ruiz99@post.example.", &["His address is j_ruiz98@post.example."]),
     ("quay.example", "Mail tom@quay.example about the berth.", &["Mail tom@port.example about the berth."]),
-    ("https://docs.quay.example/install", "The steps are at docs.quay.example/install.", &["The prices are at docs.quay.example/buy."]),
-    ("docs.loom.example/warp?lang=en", "See https://docs.loom.example/warp?lang=en.", &["See https://docs.loom.example/warp?lang=de."]),
+    (
+        "https://docs.quay.example/install",
+        "The steps are at docs.quay.example/install.",
+        &["The prices are at docs.quay.example/buy."],
+    ),
+    (
+        "docs.loom.example/warp?lang=en",
+        "See https://docs.loom.example/warp?lang=en.",
+        &["See https://docs.loom.example/warp?lang=de."],
+    ),
     ("www.kiln.example", "Book at https://kiln.example.", &["Book at https://clay.example."]),
     ("http://10.0.0.7:8080/health", "Ping 10.0.0.7:8080/health first.", &["Ping 10.0.0.8:8080/health later."]),
-    ("kiln.example/slots#june", "I sent http://www.kiln.example/slots#june.", &["I sent http://www.kiln.example/slots#july."]),
+    (
+        "kiln.example/slots#june",
+        "I sent http://www.kiln.example/slots#june.",
+        &["I sent http://www.kiln.example/slots#july."],
+    ),
     ("192.168.1.17", "The printer is 192.168.1.17.", &["The scanner is 192.168.1.18.", "The camera is 192.168.17.1."]),
 ];
 
 const PATHS: &[Pair] = &[
-    ("/etc/nginx/nginx.conf", "I changed /etc/nginx/nginx.conf.", &["I changed /etc/nginx/mime.types.", "I read /etc/nginx."]),
+    (
+        "/etc/nginx/nginx.conf",
+        "I changed /etc/nginx/nginx.conf.",
+        &["I changed /etc/nginx/mime.types.", "I read /etc/nginx."],
+    ),
     ("src/recall/when.rs", "The bug is in src/recall/when.rs:40.", &["The fix is in src/recall/what.rs."]),
     ("when.rs", "Look at crates/loom/when.rs.", &["Look at crates/loom/then.rs."]),
     (r"C:\Users\ada\notes.txt", r"It is in C:\Users\ada\notes.txt.", &[r"It was in C:\Users\ada\todo.txt."]),
-    ("docker-compose.yml", "The port is in docker-compose.yml.", &["The port was in docker-compose.dev.", "compose.yml is old."]),
-    ("report_final_v2.pdf", "I mailed report_final_v2.pdf.", &["I mailed report_final_v1.pdf.", "I mailed report_draft_v2.pdf."]),
+    (
+        "docker-compose.yml",
+        "The port is in docker-compose.yml.",
+        &["The port was in docker-compose.dev.", "compose.yml is old."],
+    ),
+    (
+        "report_final_v2.pdf",
+        "I mailed report_final_v2.pdf.",
+        &["I mailed report_final_v1.pdf.", "I mailed report_draft_v2.pdf."],
+    ),
     ("IMG_4711", "The best one is IMG_4711.jpg.", &["The worst one is IMG_4712.jpg."]),
     ("~/.ssh/config", "Put the host into ~/.ssh/config.", &["Put the key into ~/.ssh/keys."]),
 ];
 
 const HASHES: &[Pair] = &[
     ("3f2a9bc", "Revert 3f2a9bc.", &["Revert 3f2a9bd.", "Keep 4f2a9bc."]),
-    ("9e107d9", "It broke at 9e107d9d372bb6826bd81d3542a419d6e1f2a3b4.", &["It worked at 9e107d8d372bb6826bd81d3542a419d6e1f2a3b4."]),
+    (
+        "9e107d9",
+        "It broke at 9e107d9d372bb6826bd81d3542a419d6e1f2a3b4.",
+        &["It worked at 9e107d8d372bb6826bd81d3542a419d6e1f2a3b4."],
+    ),
     ("c0ffee254729296a45a3885639ac7e10f9d54979", "Tag c0ffee2 as stable.", &["Tag c0ffee3 as broken."]),
-    ("550e8400-e29b-41d4-a716-446655440000", "Order 550e8400-e29b-41d4-a716-446655440000 is late.", &["Order 550e8400-e29b-41d4-a716-446655440001 is here."]),
+    (
+        "550e8400-e29b-41d4-a716-446655440000",
+        "Order 550e8400-e29b-41d4-a716-446655440000 is late.",
+        &["Order 550e8400-e29b-41d4-a716-446655440001 is here."],
+    ),
     ("4XK9-22LM-7PQ0", "The licence is 4XK9-22LM-7PQ0.", &["The old licence was 4XK9-22LM-7PQ1."]),
     ("TICKET-4821", "TICKET-4821 is about the lift.", &["TICKET-4822 is about the door.", "TICKET-4812 is closed."]),
     ("#5173", "Issue 5173 is about the lamp.", &["Issue 5174 is about the fan."]),
@@ -127,7 +171,11 @@ const HASHES: &[Pair] = &[
 ];
 
 const PHONES: &[Pair] = &[
-    ("030123456", "The clinic has +49 (30) 123-456.", &["The school has +49 (30) 123-457.", "The bakery has +49 (40) 123-456."]),
+    (
+        "030123456",
+        "The clinic has +49 (30) 123-456.",
+        &["The school has +49 (30) 123-457.", "The bakery has +49 (40) 123-456."],
+    ),
     ("+49 40 9988776", "The ferry office is 040/9988776.", &["The fish market is 040/9988775."]),
     ("(212) 555-0147", "Call Rosa at 212-555-0147.", &["Call Rick at 212-555-0148."]),
     ("+1 415 555 0162", "The gym is 415.555.0162.", &["The pool is 415.555.0163."]),
@@ -139,16 +187,28 @@ const PHONES: &[Pair] = &[
 
 const DATES: &[Pair] = &[
     ("2023-05-07", "The lease was signed on 2023-05-07.", &["It was read on 2023-07-05.", "It ended on 2025-05-07."]),
-    ("2021/11/3", "The roof was fixed on 2021-11-03.", &["The roof leaked on 2021-03-11.", "The wall was fixed on 2021-11-04."]),
+    (
+        "2021/11/3",
+        "The roof was fixed on 2021-11-03.",
+        &["The roof leaked on 2021-03-11.", "The wall was fixed on 2021-11-04."],
+    ),
     ("14.02.2022", "We met on 2022-02-14.", &["We met again on 2022-02-15.", "We left on 2022-12-14."]),
-    ("2020-08-19", "The kiln arrived on 19.8.2020.", &["The clay arrived on 18.8.2020.", "The glaze arrived on 19.9.2020."]),
+    (
+        "2020-08-19",
+        "The kiln arrived on 19.8.2020.",
+        &["The clay arrived on 18.8.2020.", "The glaze arrived on 19.9.2020."],
+    ),
     ("2019-03-28", "The report is of 2019-03-28T16:20:00Z.", &["The next is of 2019-03-29T16:20:00Z."]),
     ("3/25/2018", "The deed is of 2018-03-25.", &["The will is of 2018-05-23.", "The deed was of 2018-03-26."]),
     ("16:45", "The ferry leaves at 16:45.", &["The bus leaves at 16:15.", "The tram leaves at 15:45."]),
 ];
 
 const AMOUNTS: &[Pair] = &[
-    ("1200.50", "The boiler cost $1,200.50.", &["The pump cost $1,200.55.", "The tank cost $2,100.50.", "The tap cost $120.50."]),
+    (
+        "1200.50",
+        "The boiler cost $1,200.50.",
+        &["The pump cost $1,200.55.", "The tank cost $2,100.50.", "The tap cost $120.50."],
+    ),
     ("$3,450.75", "The deposit is 3450.75 dollars.", &["The rent is 3540.75 dollars."]),
     ("1.830,20 EUR", "The bill was 1830.20 euros.", &["The bill was 1803.20 euros."]),
     ("87500", "They offered $87,500 for the barn.", &["They offered $78,500.", "They offered $87,050."]),
