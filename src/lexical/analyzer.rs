@@ -163,7 +163,10 @@ impl TermWriter<'_> {
                     self.capitals.end_sentence(self.terms);
                 }
                 let word = &text[word..end];
-                self.word(if word.len() == letters { word } else { without_possessive(word) }, case);
+                match if word.len() == letters { word } else { without_possessive(word) } {
+                    word if case == Case::Small => self.small_word(word),
+                    word => self.word(word, case),
+                }
                 if at > end && bytes[end..at].iter().any(|&byte| byte != b',') {
                     self.capitals.end_sentence(self.terms);
                 }

@@ -93,7 +93,18 @@ impl<'a> TermWriter<'a> {
         self.purpose == Purpose::Name
     }
 
-    /// Appends the term of a word in a sentence.
+    /// Appends the term of a word of a sentence, of ASCII letters in lower case.
+    pub(super) fn small_word(&mut self, word: &str) {
+        if word.len() > MAX_TERM_BYTES || self.purpose == Purpose::Query || !self.capitals.is_idle() {
+            return self.word(word, Case::Small);
+        }
+        let term = self.stems.term(word);
+        if term != STOP_WORD {
+            self.terms.push(term);
+        }
+    }
+
+    /// Appends the term of a word of a sentence.
     pub(super) fn word(&mut self, word: &str, case: Case) {
         let is_stop_word = !self.push_word(word);
         if self.purpose == Purpose::Query {
