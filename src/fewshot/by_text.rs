@@ -76,7 +76,9 @@ impl ExampleSelector for Bm25ExampleSelector {
     fn select(&self, input: &str) -> Result<Vec<FewShotExample>> {
         check_query_text(input)?;
         let mut scores = Scores::default();
-        self.index.score(&terms(self.language, input), &mut scores);
+        let mut query = Vec::new();
+        Analyzer::of(self.language).query_terms(input, &mut query);
+        self.index.score(&query, &mut scores);
         let mut rows = scores.touched().to_vec();
         rows.sort_by(|&a, &b| scores.get(b).total_cmp(&scores.get(a)).then(a.cmp(&b)));
         Ok(rows.into_iter().take(self.k).map(|row| self.examples[row as usize].clone()).collect())

@@ -16,7 +16,10 @@ use std::{
     sync::Arc,
 };
 
-use super::segment::{MAX_TERMS, OpenSegment, Segment};
+use super::{
+    segment::{MAX_TERMS, OpenSegment, Segment},
+    terms::as_part,
+};
 
 /// Maximum number of distinct terms of a query. Of more terms, the rarest are used.
 const MAX_QUERY_TERMS: usize = 1024;
@@ -204,23 +207,43 @@ impl LexicalIndex {
 
     /// Returns the distinct terms of a query in ascending order, each with the number of times that it counts.
     fn query_terms(&self, terms: &[u64], open: &OpenSegment) -> Vec<(u64, u32)> {
-        let mut sorted = terms.to_vec();
+        let mut sorted = self.with_parts(terms, open);
         sorted.sort_unstable();
         let distinct = sorted.chunk_by(|a, b| a == b);
         let mut query: Vec<(u64, u32)> =
             distinct.map(|term| (term[0], (term.len() as u32).min(MAX_QUERY_FREQUENCY))).collect();
         if query.len() > MAX_QUERY_TERMS {
-            query.sort_by_cached_key(|&(term, _)| {
-                let mut documents = 0;
-                let mut count = |_, _, _| documents += 1;
-                self.for_each_posting(term, &mut count);
-                open.for_each_posting(term, &mut count);
-                documents
-            });
+            query.sort_by_cached_key(|&(term, _)| self.documents(term, open));
             query.truncate(MAX_QUERY_TERMS);
             query.sort_unstable();
         }
         query
+    }
+
+    /// Replaces each word that no document contains by its parts, if documents contain both.
+    fn with_parts(&self, terms: &[u64], open: &OpenSegment) -> Vec<u64> {
+        let mut words = Vec::with_capacity(terms.len());
+        let mut rest = terms;
+        while let [word, after @ ..] = rest {
+            let parts: Vec<u64> = after.iter().map_while(|&term| as_part(term)).collect();
+            let is_known = |term: u64| self.documents(term, open) > 0;
+            let mut pairs = parts.chunks_exact(2).filter(|pair| pair.iter().all(|&part| is_known(part)));
+            match pairs.next().filter(|_| !is_known(*word)) {
+                Some(pair) => words.extend(pair),
+                None => words.push(*word),
+            }
+            rest = &after[parts.len()..];
+        }
+        words
+    }
+
+    /// Returns the number of documents that contain a term.
+    fn documents(&self, term: u64, open: &OpenSegment) -> usize {
+        let mut documents = 0;
+        let mut count = |_, _, _| documents += 1;
+        self.for_each_posting(term, &mut count);
+        open.for_each_posting(term, &mut count);
+        documents
     }
 
     /// Calls `visit` with the row, the frequency and the length of each live document that contains the term.

@@ -144,7 +144,7 @@ impl fmt::Display for Language {
 
 /// English stop words, which are in too many texts to tell them apart: articles, pronouns, prepositions, conjunctions, auxiliaries with their contractions, question words, and the parts
 /// of words that are cut at an apostrophe. Without "may", "will" and "us", which are also a month, a name and a
-/// country.
+/// country. A stop word that is written as a name is none: see `terms::Capitals`.
 pub(super) const ENGLISH_STOP_WORDS: &[&str] = &[
     // Articles and determiners.
     "a",

@@ -13,9 +13,15 @@
 
 mod analyzer;
 mod characters;
+mod compound;
+mod digits;
 mod index;
 mod language;
+mod numbers;
+mod pieces;
 mod segment;
+mod stems;
+mod terms;
 #[cfg(test)]
 mod tests;
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use proptest::prelude::*;
 
 use super::{
-    Document, Language, LexicalIndex, OpenSegment, Scores, Segment, SpeakerAndQuestion, index::Bm25, merge_plan,
+    Analyzer, Document, Language, LexicalIndex, OpenSegment, Scores, Segment, SpeakerAndQuestion, index::Bm25,
+    merge_plan,
 };
 
 /// An operation on rows below 48.
@@ -287,4 +288,35 @@ fn an_empty_index_finds_nothing() {
     assert!(scores.touched().is_empty() && scores.ideal() > 0.0);
     index_of(&[(3, &[])]).score(&[1], &mut scores);
     assert!(scores.touched().is_empty());
+}
+
+#[test]
+fn a_german_word_is_found_by_its_parts_if_the_index_has_both_and_not_the_word() {
+    let analyzer = Analyzer::of(Language::German);
+    let texts =
+        ["Die Miete steht im Vertrag.", "Der Mietvertrag liegt bei.", "Ein Schlüssel der Wohnung", "Lange Straßen"];
+    let document = |(row, text): (u32, &str)| {
+        let mut document = document(row, &[]);
+        analyzer.terms(text, &mut document.terms);
+        document
+    };
+    let check = |index: &LexicalIndex, query: &str, expected: &[u32]| {
+        let (mut terms, mut scores) = (Vec::new(), Scores::default());
+        analyzer.query_terms(query, &mut terms);
+        index.score(&terms, &mut scores);
+        let mut rows = scores.touched().to_vec();
+        rows.sort_unstable();
+        assert_eq!(rows, expected, "{query}");
+    };
+    let mut index = LexicalIndex::default();
+    index.set(0, Some(Arc::new(Segment::build(Language::German, (0..).zip(texts).map(document).collect()))), |_| true);
+    check(&index, "Mietvertrag", &[1]);
+    check(&index, "Wohnungsschlüssel", &[2]);
+    check(&index, "Schlüsselwohnungen", &[2]);
+    check(&index, "Straßenlange Wohnungsmiete", &[0, 2, 3]);
+    check(&index, "Kaufvertrag, Wohnungsbau, Eischlüssel", &[]);
+    index.remove(&[1]);
+    check(&index, "Mietvertrag", &[0]);
+    index.remove(&[0]);
+    check(&index, "Mietvertrag", &[]);
 }

@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 
-use crate::lexical::analyzer::TERM_BITS;
+use crate::lexical::stems::TERM_BITS;
 
 /// Maximum number of rows in a segment. A local number has 14 bits, and a merge writes no more rows.
 pub(crate) const MAX_ROWS: usize = 1 << LOCAL_BITS;

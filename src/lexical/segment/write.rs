@@ -8,8 +8,9 @@ use super::{
     layout::{HASH_BYTES, LAYOUT, LOCAL_BITS, MAX_ROWS, MAX_TERMS, SINGLE, push_hash, push_varint, read_hash},
 };
 use crate::lexical::{
-    analyzer::{ANALYZER_VERSION, MAX_NAME_TERMS, SpeakerAndQuestion, TERM_BITS},
+    analyzer::{ANALYZER_VERSION, MAX_NAME_TERMS, SpeakerAndQuestion},
     language::Language,
+    stems::TERM_BITS,
 };
 
 impl Segment {

@@ -30,7 +30,7 @@ fn open(db: &Db, kind: IndexKind) -> Engine {
 /// Every version of a message has its own word.
 fn version(id: usize, version: u64) -> Message {
     let long = if version.is_multiple_of(5) { "filler ".repeat(20) } else { String::new() };
-    message(&format!("m{id}"), &format!("topic{} version{version}x{id} {long}painted", id % 10))
+    message(&format!("m{id}"), &format!("topic{} v3rs1on{version}x{id} {long}painted", id % 10))
         .in_session(format!("s{}", id % 4))
 }
 
@@ -64,7 +64,7 @@ fn beside(kind: IndexKind) {
                 let mut dead = dead.lock().unwrap();
                 for id in changed {
                     let old = std::mem::replace(&mut stored[id], (!deletes).then_some(number));
-                    dead.extend(old.map(|old| format!("version{old}x{id}")));
+                    dead.extend(old.map(|old| format!("v3rs1on{old}x{id}")));
                 }
             }
             stored
@@ -96,7 +96,7 @@ fn beside(kind: IndexKind) {
                 while go_on() {
                     let id = below(&mut state, IDS - 1);
                     let known = dead.lock().unwrap().clone();
-                    let text = format!("topic{} version{}x{id}", id % 10, versions.load(Ordering::Relaxed));
+                    let text = format!("topic{} v3rs1on{}x{id}", id % 10, versions.load(Ordering::Relaxed));
                     let query = match id % 4 {
                         0 => Query::new(text),
                         1 => Query::new(text).strategy(RankingStrategy::Lexical).session(format!("s{}", id % 4)),
@@ -144,7 +144,7 @@ fn assert_is(engine: &Engine, stored: &[Option<u64>]) {
         hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0).map(|hit| hit.message.id.clone()).collect();
     assert_eq!(found, living);
     for (id, version) in (0..).zip(stored).filter_map(|(id, version)| Some((id, (*version)?))).step_by(7) {
-        assert_eq!(said(engine, &format!("version{version}x{id}")), [format!("m{id}")]);
+        assert_eq!(said(engine, &format!("v3rs1on{version}x{id}")), [format!("m{id}")]);
     }
 }
 

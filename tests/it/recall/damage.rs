@@ -16,7 +16,7 @@ const MESSAGES: usize = 1500;
 const WINDOW: usize = 200;
 
 fn text(i: usize) -> String {
-    (0..6).map(|word| format!("word{i}x{word} ")).collect()
+    (0..6).map(|word| format!("w0rd{i}x{word} ")).collect()
 }
 
 /// A copy of a database with segments of several sizes, the first in several parts.
@@ -117,14 +117,14 @@ fn damage_is_named_by_verify_and_repaired_by_loading() {
                 put(&engine, vec![message("m7", "changed"), message("new", "fresh")]);
                 delete(&engine, &["m8"]);
                 assert_eq!((said(&engine, "changed"), said(&engine, "fresh")), (vec!["m7".into()], vec!["new".into()]));
-                assert_eq!(said(&engine, "word7x1 word8x1"), [""; 0], "{what}");
+                assert_eq!(said(&engine, "w0rd7x1 w0rd8x1"), [""; 0], "{what}");
             } else {
-                assert_eq!(said(&engine, "word7x1"), ["m7"], "{what}");
+                assert_eq!(said(&engine, "w0rd7x1"), ["m7"], "{what}");
             }
             for i in [0, 100, 1299, 1300, 1485, 1499] {
-                assert_eq!(said(&engine, &format!("word{i}x3")), [format!("m{i}")], "{what}");
+                assert_eq!(said(&engine, &format!("w0rd{i}x3")), [format!("m{i}")], "{what}");
             }
-            assert_eq!(said(&engine, "word5x1 word1490x1"), [""; 0], "{what}");
+            assert_eq!(said(&engine, "w0rd5x1 w0rd1490x1"), [""; 0], "{what}");
             let hits = recall(&engine, super::lexical("needle").k(1));
             assert!(hits[0].message.text()[hits[0].passage.clone()].contains("needle"), "{what}");
             drop(engine);
@@ -141,10 +141,10 @@ fn an_unknown_language_is_named() {
     let problems = mnemon::verify(&db.path).unwrap().problems;
     assert!(problems.len() == 1 && problems[0].contains("klingon"), "{problems:?}");
     let engine = open(&db, WINDOW);
-    let error = engine.blocking().recall(&namespace(SPACE), mnemon::Query::new("word7x1")).unwrap_err();
+    let error = engine.blocking().recall(&namespace(SPACE), mnemon::Query::new("w0rd7x1")).unwrap_err();
     assert!(error.to_string().contains("klingon"), "{error}");
     engine.blocking().set_language(&namespace(SPACE), mnemon::Language::Other).unwrap();
-    assert_eq!(said(&engine, "word7x1"), ["m7"]);
+    assert_eq!(said(&engine, "w0rd7x1"), ["m7"]);
     drop(engine);
     db.assert_sound();
 }
@@ -155,7 +155,7 @@ fn no_damaged_record_remains_after_a_repair() {
     let db = index();
     change(&db, &mut |write| segments(write).retain(|_, _| false).unwrap());
     let engine = open(&db, WINDOW);
-    assert_eq!(said(&engine, "word7x1"), ["m7"]);
+    assert_eq!(said(&engine, "w0rd7x1"), ["m7"]);
     drop(engine);
     change(&db, &mut |write| {
         let known: u32 =
