@@ -54,14 +54,14 @@ pub struct VectorBlock {
     threshold: Option<f32>,
     unit: RetrievalUnit,
     own_session: bool,
-    drops_superseded: bool,
+    superseded_last: bool,
     query: Option<QueryOptions>,
     /// `None` unless [`VectorBlock::keep_previous_hits`] was called.
     previous: Option<Arc<Mutex<PreviousHits>>>,
     processors: Vec<HitProcessor>,
 }
 
-impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session, drops_superseded });
+impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session, superseded_last });
 
 impl VectorBlock {
     /// Creates a block with the default options.
@@ -74,7 +74,7 @@ impl VectorBlock {
             threshold: None,
             unit: RetrievalUnit::Message,
             own_session: false,
-            drops_superseded: false,
+            superseded_last: false,
             query: None,
             previous: None,
             processors: Vec::new(),
@@ -125,10 +125,10 @@ impl VectorBlock {
         self
     }
 
-    /// Drops hits that another hit or a message of the prompt supersedes, as [`Hit::supersedes`] has it: they say the same
-    /// with earlier numbers or names. Others take their places. Default: they stay, and are marked.
-    pub fn without_superseded(mut self) -> Self {
-        self.drops_superseded = true;
+    /// Moves hits behind the others that another hit or a message of the prompt supersedes, as [`Hit::supersedes`] has it:
+    /// they say the same with earlier numbers or names. Default: they stay where they are.
+    pub fn superseded_last(mut self) -> Self {
+        self.superseded_last = true;
         self
     }
 
@@ -185,7 +185,8 @@ impl VectorBlock {
         }
     }
 
-    /// Drops hits below the threshold, hits that are in the prompt, repeated texts, and what is superseded, if the block does.
+    /// Drops hits below the threshold, hits that are in the prompt, and repeated texts. What is superseded comes last, if the
+    /// block says so.
     fn drop_unwanted(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
         let shown: Vec<_> =
             query.messages.iter().map(|message| (message.id.as_str(), message.borrowed_text())).collect();
@@ -196,13 +197,14 @@ impl VectorBlock {
                 && shown.iter().all(|(id, shown)| *id != message.id && *shown != text)
                 && texts.insert(text.into_owned())
         });
-        if self.drops_superseded {
+        if self.superseded_last {
             let all: Vec<&Message> =
                 hits.iter().map(|hit| &hit.message).chain(query.messages.iter().map(|shown| &**shown)).collect();
             let superseded: HashSet<usize> =
                 superseding_pairs(&all, hits.len()).into_iter().map(|(_, earlier)| earlier).collect();
-            let mut at = 0..;
-            hits.retain(|_| at.next().is_none_or(|at| !superseded.contains(&at)));
+            let (last, first): (Vec<_>, Vec<_>) =
+                std::mem::take(hits).into_iter().enumerate().partition(|(at, _)| superseded.contains(at));
+            hits.extend(first.into_iter().chain(last).map(|(_, hit)| hit));
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     options::{QueryOptions, RankingStrategy, Unit},
     prepare::PreparedQuery,
     rank::Ranked,
-    same_text::{TermSet, is_duplicate, mark_superseded},
+    same_text::{TermSet, Trigrams, is_duplicate, mark_superseded},
     search::{Origin, SearchOutcome, Searcher},
 };
 use crate::{
@@ -29,11 +29,8 @@ use crate::{
 const MIN_CANDIDATES: usize = 100;
 /// The number of best candidates among which near-duplicates are looked for.
 const DUPLICATE_DEPTH: usize = 200;
-/// Texts whose vectors have a lower cosine are not compared as duplicates, in a namespace whose vectors are spread.
+/// Texts whose vectors have a lower cosine are not compared as duplicates.
 const DUPLICATE_COSINE: f32 = 0.9;
-/// The mean cosine of a query and the messages above which vectors are alike, as those of words that a model does not know.
-/// The closer they are, the closer near-duplicates have to be, or every text would be compared with every other by words.
-const ALIKE_COSINE: f32 = 0.35;
 /// The number of best hits from which diverse ones are chosen: the cost grows with its square.
 const DIVERSITY_DEPTH: usize = 1000;
 /// The pool has half as many more hits than are needed, where some may be passed over.
@@ -162,8 +159,16 @@ struct Chosen {
     hit: Hit,
     /// Its vector; empty if it has none or is not needed.
     vector: Vec<f32>,
-    /// The terms of its text; analyzed when it is first compared with another.
+    /// Read when it is first compared with another.
+    trigrams: OnceCell<Trigrams>,
+    /// The terms of its text; analyzed when it is first compared with another whose trigrams are alike.
     terms: OnceCell<TermSet>,
+}
+
+impl Chosen {
+    fn trigrams(&self) -> &Trigrams {
+        self.trigrams.get_or_init(|| Trigrams::of(&self.hit.message.borrowed_text()))
+    }
 }
 
 impl<S: Searcher> Choice<'_, S> {
@@ -192,7 +197,13 @@ impl<S: Searcher> Choice<'_, S> {
                 continue;
             }
             let vector = if at < self.vectors { self.searcher.vector(ranked) } else { Vec::new() };
-            let mut new = Chosen { at, hit: self.hit(ranked, message)?, vector, terms: OnceCell::new() };
+            let mut new = Chosen {
+                at,
+                hit: self.hit(ranked, message)?,
+                vector,
+                trigrams: OnceCell::new(),
+                terms: OnceCell::new(),
+            };
             match self.original(&new, &chosen) {
                 Some(id) => {
                     new.hit.breakdown.duplicate_of = Some(id);
@@ -287,14 +298,14 @@ impl<S: Searcher> Choice<'_, S> {
             return None;
         }
         // Messages that are not embedded are compared by their texts alone.
-        let alike = ((self.found.mean_cosine - ALIKE_COSINE) / (1.0 - ALIKE_COSINE)).clamp(0.0, 1.0);
-        let least = DUPLICATE_COSINE + (1.0 - DUPLICATE_COSINE) * alike;
-        let is_near = |other: &[f32]| new.vector.is_empty() || other.is_empty() || dot(&new.vector, other) >= least;
+        let is_near =
+            |other: &[f32]| new.vector.is_empty() || other.is_empty() || dot(&new.vector, other) >= DUPLICATE_COSINE;
         let is_same = |other: &&Chosen| {
             other.hit.message.name == new.hit.message.name
                 && is_near(&other.vector)
                 && (other.hit.message.borrowed_text() == new.hit.message.borrowed_text()
-                    || is_duplicate(self.terms(new), self.terms(other)))
+                    || new.trigrams().may_be_duplicates(other.trigrams())
+                        && is_duplicate(self.terms(new), self.terms(other)))
         };
         chosen.iter().find(is_same).map(|other| other.hit.message.id.clone())
     }

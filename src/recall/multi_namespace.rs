@@ -218,7 +218,6 @@ impl Searcher for MultiNamespaceSearch<'_> {
         Ok(SearchOutcome {
             origins: origins.collect(),
             answerability: answerability(&ranked, &statistics),
-            mean_cosine: statistics.mean,
             pending,
             cut_short: cut_short || walk.is_cut_short,
             is_exhaustive,

@@ -48,8 +48,6 @@ pub(crate) struct SearchOutcome {
     /// The namespaces that were searched, by the origins of the candidates.
     pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
-    /// The mean cosine of the query and a sample of the messages.
-    pub(super) mean_cosine: f32,
     /// The number of unindexed messages that the filter allows.
     pub(super) pending: usize,
     /// The deadline cut the search short.
@@ -106,7 +104,6 @@ impl Searcher for NamespaceSearch<'_> {
         Ok(SearchOutcome {
             origins: vec![Origin { namespace: query.namespace, name: None, language: found.language }],
             answerability: answerability(&ranked, &found.statistics),
-            mean_cosine: found.statistics.mean,
             pending: found.pending,
             cut_short: found.cut_short,
             is_exhaustive: found.is_exhaustive,

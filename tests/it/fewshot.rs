@@ -195,7 +195,8 @@ fn bm25_selects_among_more_examples_than_a_segment_holds() {
     let all: Vec<FewShotExample> = (0..70_000).map(|number| FewShotExample::new(format!("word{number}"), "")).collect();
     let selector = Bm25ExampleSelector::new(all);
     for number in [0, 65_535, 65_536, 69_999] {
-        assert_eq!(inputs(&selector, &format!("word{number}")), [format!("word{number}")]);
+        // The others have a part of the word.
+        assert_eq!(inputs(&selector, &format!("word{number}"))[0], format!("word{number}"));
     }
 }
 
