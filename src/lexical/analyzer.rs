@@ -163,9 +163,10 @@ impl TermWriter<'_> {
                     self.capitals.end_sentence(self.terms);
                 }
                 let word = &text[word..end];
-                match if word.len() == letters { word } else { without_possessive(word) } {
-                    word if case == Case::Small => self.small_word(word),
-                    word => self.word(word, case),
+                if case == Case::Small && word.len() == letters {
+                    self.small_word(word);
+                } else {
+                    self.word(if word.len() == letters { word } else { without_possessive(word) }, case);
                 }
                 if at > end && bytes[end..at].iter().any(|&byte| byte != b',') {
                     self.capitals.end_sentence(self.terms);
@@ -294,6 +295,7 @@ mod tests {
         for (text, expected) in [
             ("", &[][..]),
             ("Melanie painted the sunrises, painting's fun!", &["melani", "paint", "sunris", "paint", "fun"]),
+            ("dog'S o'Clock", &["dog", "o'clock"]),
             ("Who did what, when and why? I don't / don’t / dont", &[]),
             ("The dogs' owner’s café and JAMES'S Résumés", &["dog", "owner", "cafe", "jame", "resum"]),
             ("3.14 at 12:30, 1st", &["3.14", "3", "14", "12:30", "12", "30", "1st"]),

@@ -77,7 +77,7 @@ impl TermWriter<'_> {
             self.name_forms(text, &pieces, 0);
         } else if count > 0 {
             self.capitals.word(Case::Small, 0, self.terms);
-            let is_one_number = self.write(text, &mut pieces);
+            let is_one_number = self.write(text, &mut pieces) || self.words_only();
             if has_numbers_only && !is_one_number && self.phone.add(text) {
                 pieces.clear();
                 self.pieces = pieces;
