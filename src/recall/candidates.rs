@@ -78,7 +78,7 @@ impl SearchContext {
         let at = known.unwrap_or_else(|| {
             let mut terms = Vec::new();
             if query.strategy != RankingStrategy::Dense {
-                Analyzer::of(language).terms(&query.query.text, &mut terms);
+                Analyzer::of(language).query_terms(&query.query.text, &mut terms);
             }
             self.terms.push((language, terms));
             self.terms.len() - 1

@@ -49,6 +49,22 @@ fn words_are_found_by_stem_and_in_every_script() {
     db.assert_sound();
 }
 
+/// A German word that no message has is searched by its parts, if messages have both.
+#[test]
+fn a_german_compound_of_a_query_is_found_by_its_parts() {
+    let texts = ["Die Miete steht im Vertrag.", "Ein Schlüssel liegt in der Wohnung.", "Das Haus hat einen Garten."];
+    let messages = || texts.iter().enumerate().map(|(at, text)| message(&format!("m{at}"), text)).collect();
+    let (_db, engine) = filled(messages());
+    for (language, wanted) in [(Language::English, &[][..]), (Language::German, &["m0"])] {
+        set(&engine, language);
+        assert_eq!(said(&engine, "Mietvertrag?"), wanted, "{language}");
+    }
+    assert_eq!(said(&engine, "Wohnungsschlüssel"), ["m1"]);
+    assert_eq!(said(&engine, "Kaufvertrag"), [""; 0]);
+    put(&engine, vec![message("new", "Mein Mietvertrag")]);
+    assert_eq!(said(&engine, "Mietvertrag"), ["new"]);
+}
+
 /// Returns what a German query finds: "haus" finds "häuser" in German alone, "painting" finds "painted" in English
 /// alone.
 fn finds(engine: &Engine) -> (bool, bool) {
