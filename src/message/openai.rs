@@ -25,7 +25,8 @@ const SOURCE_OBJECT: &str = "openai";
 ///
 /// - Each tool result becomes a separate object, in order with the objects of the other parts.
 /// - Other text of a [`Role::Tool`] message becomes an object of the user. It follows the results of all calls of the
-///   assistant's message, because the API demands that these results are consecutive.
+///   assistant's message, because the API demands that these results are consecutive, and is left out at the end as long
+///   as one of them is missing.
 /// - Media that the format cannot refer to (a video, an image that is neither on the web nor a `data:` URI) become text
 ///   such as `[video: URI]`.
 /// - Characters of a name that the protocol forbids become `_`.
@@ -52,8 +53,17 @@ pub fn to_openai(messages: &[Message]) -> Vec<Value> {
             }
         }
     }
-    objects.append(&mut held);
+    if !has_open_call(&objects) {
+        objects.append(&mut held);
+    }
     objects
+}
+
+/// Returns true if fewer results than calls follow the last message of the assistant.
+fn has_open_call(objects: &[Value]) -> bool {
+    let Some(last) = objects.iter().rposition(|object| object["role"] == "assistant") else { return false };
+    let calls = objects[last]["tool_calls"].as_array().map_or(0, Vec::len);
+    objects[last + 1..].iter().filter(|object| object["role"] == "tool").count() < calls
 }
 
 /// Converts messages to the objects of [`to_openai`] with an additional field `mnemon`, from which [`from_openai`]

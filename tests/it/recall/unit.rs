@@ -187,7 +187,7 @@ fn words_count_more_where_the_model_does_not_know_them() {
         (factor(|breakdown| breakdown.dense), factor(|breakdown| breakdown.lexical))
     };
     let is_near = |(a, b): (f32, f32), (x, y): (f32, f32)| (a - x).abs() < 1e-3 && (b - y).abs() < 1e-3;
-    assert!(is_near(factors("uno3 dos3"), (0.3, 4.0)), "{:?}", factors("uno3 dos3"));
-    assert!(is_near(factors("kite uno3 kelp"), (0.883, 1.5)), "{:?}", factors("kite uno3 kelp"));
+    assert!(is_near(factors("uno3 dos3"), (0.1, 4.0)), "{:?}", factors("uno3 dos3"));
+    assert!(is_near(factors("kite uno3 kelp"), (0.85, 1.5)), "{:?}", factors("kite uno3 kelp"));
     assert!(is_near(factors("kite kelp kiln uno3"), (1.0, 1.0)), "{:?}", factors("kite kelp kiln uno3"));
 }

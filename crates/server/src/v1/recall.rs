@@ -150,7 +150,7 @@ async fn recall(
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, transform = of_several)]
 struct SeveralOptions {
     /// The namespaces. Name one at least, here or in `under`.
     #[serde(default)]
@@ -162,6 +162,13 @@ struct SeveralOptions {
     under: Vec<String>,
     #[serde(flatten)]
     options: Options,
+}
+
+/// Leaves out the option that only one namespace can have: an id may be in several.
+fn of_several(schema: &mut Schema) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.remove("previous");
+    }
 }
 
 async fn recall_in(
