@@ -117,11 +117,9 @@ impl TermWriter<'_> {
     fn piece(&mut self, text: &str, pieces: &[Piece], at: usize) {
         let word = &text[pieces[at].begin..pieces[at].end];
         let is_version = pieces.get(at + 1).is_some_and(|next| next.gap == Gap::Inside && next.is_number);
-        if !(is_version && word.eq_ignore_ascii_case("v"))
-            && !self.push_word(word)
-            && word.len() > 1
-            && Case::of(word) == Case::Capitals
-        {
+        let is_version_letter = is_version && word.eq_ignore_ascii_case("v");
+        let has_term = is_version_letter || self.push_word(word);
+        if !has_term && word.len() > 1 && Case::of(word) == Case::Capitals {
             self.terms.push(term(word));
         }
         self.name_forms(text, pieces, at);

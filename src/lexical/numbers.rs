@@ -47,7 +47,7 @@ impl TermWriter<'_> {
         if is_amount && (groups == count || has_decimals && last.connector != grouped[0].connector) {
             // A dot before three digits may also be a decimal point, or part of an address.
             if grouped[0].connector == '.' && !has_decimals {
-                self.push_joined(text, pieces, |connector| Some(connector));
+                self.push_joined(text, pieces, Some);
             }
             self.push_joined(text, &pieces[..groups], |_| None);
             if has_decimals && part(last) != "00" {
