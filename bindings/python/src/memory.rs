@@ -17,7 +17,7 @@ use crate::{
     query::{Hits, QueryLike, seconds},
     shared::{Shared, lock},
     tokens::{CounterError, counter},
-    values::{Count, List, Text, bad_document, count, datetime, from_python, to_python},
+    values::{Count, List, Text, bad_document, datetime, from_python, to_python},
 };
 
 /// An open session, until its engine is closed.
