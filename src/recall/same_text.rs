@@ -11,7 +11,7 @@ use crate::message::Message;
 /// The smallest share of their distinct terms that two near-duplicates have in common.
 const SAME_TERMS: f32 = 0.9;
 /// The smallest share of the trigrams of the longer beginning that two near-duplicates have in common.
-const SAME_TRIGRAMS: f32 = 0.6;
+const SAME_TRIGRAMS: f32 = 0.75;
 /// The number of characters with which a text begins, for [`Trigrams`].
 const BEGINNING: usize = 1000;
 /// Texts with fewer bytes are analyzed at little cost, and a few stop words change many of their trigrams.
