@@ -13,7 +13,7 @@ use super::{
         Gap, MAX_WORD_PIECES, Piece, SHORT_HASH_BYTES, connection, drop_version_letters, is_hash, split_word,
         starts_with_digit, without_possessive,
     },
-    stems::term,
+    stems::{STOP_WORD, term},
     terms::{Case, TermWriter},
 };
 
@@ -76,7 +76,7 @@ impl TermWriter<'_> {
             self.word(word, Case::of(word));
             self.name_forms(text, &pieces, 0);
         } else if count > 0 {
-            self.capitals.word(Case::Small, 0, self.terms);
+            self.capitals.word(Case::Small, STOP_WORD, self.terms);
             let is_one_number = self.write(text, &mut pieces) || self.words_only();
             if has_numbers_only && !is_one_number && self.phone.add(text) {
                 pieces.clear();
@@ -214,7 +214,7 @@ impl TermWriter<'_> {
         let is_uuid = text.len() == 36 && [8, 4, 4, 4, 12].iter().all(|&length| parts.next() == Some(length));
         if is_uuid {
             self.phone_end();
-            self.capitals.word(Case::Small, 0, self.terms);
+            self.capitals.word(Case::Small, STOP_WORD, self.terms);
             self.push_word(text);
         }
         is_uuid

@@ -227,11 +227,12 @@ impl LexicalIndex {
         while let [word, after @ ..] = rest {
             let parts: Vec<u64> = after.iter().map_while(|&term| as_part(term)).collect();
             let is_known = |term: u64| self.documents(term, open) > 0;
-            let mut pairs = parts.chunks_exact(2).filter(|pair| pair.iter().all(|&part| is_known(part)));
-            match pairs.next().filter(|_| !is_known(*word)) {
-                Some(pair) => words.extend(pair),
-                None => words.push(*word),
-            }
+            // Most words of a query are known: then their parts, a dozen pairs, are not looked for.
+            let known = match parts.is_empty() || is_known(*word) {
+                true => None,
+                false => parts.chunks_exact(2).find(|pair| pair.iter().all(|&part| is_known(part))),
+            };
+            words.extend_from_slice(known.unwrap_or(&[*word]));
             rest = &after[parts.len()..];
         }
         words

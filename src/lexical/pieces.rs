@@ -7,7 +7,7 @@ pub(super) const MAX_WORD_PIECES: usize = 10;
 /// Bytes of the usual short form of a commit hash.
 pub(super) const SHORT_HASH_BYTES: usize = 7;
 
-/// What is between a piece and the piece before.
+/// How closely a piece is connected with the piece before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     /// Nothing: both are parts of one word.

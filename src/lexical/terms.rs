@@ -13,7 +13,7 @@ const MAX_NAMES: u8 = 2;
 
 /// Least number of letters of a part of a German word.
 const MIN_PART_LETTERS: usize = 4;
-/// What German puts between the parts of a word.
+/// Letters that German puts between the parts of a word, as the s in "Arbeitsvertrag".
 const LINKS: [&str; 6] = ["", "s", "n", "en", "es", "er"];
 /// The bit of a term that marks a part of the word before it.
 const PART: u64 = 1 << 63;
@@ -53,7 +53,7 @@ impl Case {
     }
 }
 
-/// What terms are for.
+/// The use of the terms of a text, which decides which of them are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Document,

@@ -156,7 +156,8 @@ impl Hits {
     /// greatest share of the query's terms that a candidate has, of the cosine of the nearest vector, and of the number of
     /// messages, as more of them come nearer by chance. 0.5 is where 95 % of the queries that have an answer are kept, in
     /// namespaces of 1 to 500 messages out of eight sets; it refuses 40 to 61 % of the others, which were asked of other
-    /// namespaces of the same kind. It separates queries about stored subjects from others; it does not tell whether the hits answer the query. 0
+    /// namespaces of the same kind. It separates queries about stored subjects from others; it does not tell whether the
+    /// hits answer the query. 0
     /// for an empty namespace. Lower with [`RankingStrategy::Dense`](crate::RankingStrategy), which uses no terms, and
     /// with [`RankingStrategy::Lexical`](crate::RankingStrategy), which uses no vectors.
     pub fn answerability(&self) -> f32 {

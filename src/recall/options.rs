@@ -48,7 +48,7 @@ const MESSAGES_EACH: usize = 5;
 pub struct QueryOptions {
     /// Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
     ///
-    /// At most [`MAX_K`].
+    /// It is at most [`MAX_K`].
     #[cfg_attr(feature = "schemars", schemars(range(min = 1, max = MAX_K)))]
     pub k: usize,
     /// Only messages of this session.
@@ -107,7 +107,7 @@ pub struct QueryOptions {
     #[serde(serialize_with = "as_seconds", deserialize_with = "from_seconds")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<f64>", extend("exclusiveMinimum" = 0)))]
     pub half_life: Option<Duration>,
-    /// What a time that the query names does, such as "last week": `boost` messages of that time, `filter` by it, or
+    /// How a time that the query names, such as "last week", is used: `boost` messages of that time, `filter` by it, or
     /// `ignore` it.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub time: TimeUse,
@@ -134,7 +134,7 @@ pub struct QueryOptions {
     pub answerable: Option<f32>,
     /// Number of the best candidates that the reranker orders, at least `k`.
     ///
-    /// At most [`MAX_K`]. Cost: one run of the [`Reranker`](crate::Reranker)'s model per candidate. The recall fails if the
+    /// It is at most [`MAX_K`]. Cost: one run of the [`Reranker`](crate::Reranker)'s model per candidate. The recall fails if the
     /// engine has no reranker.
     #[cfg_attr(feature = "schemars", schemars(range(min = 1, max = MAX_K)))]
     pub rerank: Option<usize>,
@@ -144,8 +144,8 @@ pub struct QueryOptions {
     /// fill the rest. A prompt that lists the hits in order then changes no more than it must, and a provider's prompt cache
     /// keeps its prefix.
     pub previous: Vec<String>,
-    /// What `k` counts and a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and
-    /// sessions come with their best message.
+    /// The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a
+    /// `session`. Turns and sessions come with their best message.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub unit: Unit,
 }

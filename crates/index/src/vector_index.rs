@@ -140,7 +140,7 @@ pub fn is_past(deadline: Option<Instant>) -> bool {
 /// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchResult {
-    /// At most `k` rows, from the highest score to the lowest; equal scores by ascending row.
+    /// The rows that were found, at most `k`, from the highest score to the lowest; equal scores by ascending row.
     pub neighbors: Vec<Neighbor>,
     /// Whether the deadline ended the search before it was complete, so that nearer rows may be missing.
     pub cut_short: bool,

@@ -87,6 +87,29 @@ fn sets_and_variants_are_measured_side_by_side_and_drawn() {
 }
 
 #[test]
+fn all_sets_of_a_folder_are_measured_and_a_folder_without_any_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let evaluate = || run(mnemon().args(["--format", "json", "eval", "--folder"]).arg(folder.path()));
+    assert_eq!(evaluate().code, 2);
+    for name in ["b", "a"] {
+        for kind in ["messages", "queries"] {
+            fs::copy(sample(&format!("{kind}.jsonl")), path(&format!("{name}.{kind}.jsonl"))).unwrap();
+        }
+    }
+    // Neither is a set.
+    fs::write(path("notes.messages.txt"), "not JSON").unwrap();
+    fs::write(path("a.messages.jsonl~"), "not JSON").unwrap();
+    let output = evaluate();
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let names: Vec<Value> = output.stdout.lines().map(|line| json(line)["set"].clone()).collect();
+    assert_eq!(names, ["a", "b"]);
+    fs::remove_file(path("b.queries.jsonl")).unwrap();
+    let output = evaluate();
+    assert!(output.code == 1 && output.stderr.contains("b.queries.jsonl"), "{}", output.stderr);
+}
+
+#[test]
 fn an_unknown_variant_is_an_error_that_lists_all() {
     let output = eval(&["--recall", "foo"]);
     assert_eq!(output.code, 2);

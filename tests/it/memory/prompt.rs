@@ -273,6 +273,49 @@ fn a_prompt_marks_what_is_superseded_in_it() {
     }
 }
 
+#[test]
+fn a_prompt_recalls_once_what_there_is_evidence_for_and_superseded_messages_last() {
+    let db = Db::new();
+    let engine = open(&db);
+    let space = namespace("a");
+    let rents = [("r1", "900"), ("r2", "950"), ("r3", "990")].map(|(id, euros)| {
+        let time = format!("2024-0{}-01T09:30:00Z", &id[1..]).parse().unwrap();
+        user(id, &format!("my rent is {euros} euros a month")).in_session("t").at(time)
+    });
+    let other =
+        user("o", "the rent for this month went out late").in_session("t").at("2024-01-02T09:30:00Z".parse().unwrap());
+    engine.blocking().put(&space, rents.into_iter().chain([other]).collect()).unwrap();
+    engine.blocking().flush().unwrap();
+    let question = || user("q", "how much is my rent a month");
+    let recalled = |prompt: &mnemon::Prompt| -> Vec<String> {
+        let mut ids: Vec<_> = prompt.recalled.iter().map(|message| message.id.clone()).collect();
+        ids.sort();
+        ids
+    };
+    let memory = engine.memory(&space, "s").message_counter(words()).open().unwrap();
+    let assemble = |request: AssembleRequest| memory.blocking().assemble(request).unwrap();
+    assert_eq!(recalled(&assemble(AssembleRequest::new(question()).recall(2))), ["o", "r3"]);
+    assert_eq!(
+        recalled(&assemble(AssembleRequest::new(question()).recall(9))),
+        ["o", "r1", "r2", "r3"],
+        "the last ones"
+    );
+    assert_eq!(recalled(&assemble(user("q", "zebras graze").into())), [""; 0], "nothing is said about them");
+    // What the user says now supersedes all of them.
+    let now = user("q", "my rent is 999 euros a month now");
+    assert_eq!(recalled(&assemble(AssembleRequest::new(now).recall(1))), ["o"]);
+
+    // A block of the memory recalls already.
+    let block = || mnemon::VectorBlock::new("memories").similarity_top_k(1);
+    let memory = engine.memory(&space, "b").message_counter(words()).block(block()).open().unwrap();
+    let sections = |request: AssembleRequest| -> Vec<String> {
+        let prompt = memory.blocking().assemble(request).unwrap();
+        prompt.sections.into_iter().map(|section| section.name).collect()
+    };
+    assert_eq!(sections(question().into()), ["memories"]);
+    assert_eq!(sections(AssembleRequest::new(question()).recall(2)), ["memories", "recalled"]);
+}
+
 proptest! {
     /// Hostile text is read back as it was put in, and stays in its element.
     #[test]

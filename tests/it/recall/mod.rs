@@ -5,6 +5,7 @@ mod bad_input;
 mod beside;
 mod choose;
 mod damage;
+mod facts;
 mod filters;
 mod hybrid;
 mod journal;

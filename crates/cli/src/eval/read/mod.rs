@@ -185,12 +185,17 @@ impl Files {
         for entry in folder.read_dir().with_context(unreadable)? {
             let messages = entry.with_context(unreadable)?.path();
             let file = messages.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some((name, ending)) = file.split_once(".messages.") {
+            if let Some((name, ending)) = file.split_once(".messages.")
+                && matches!(ending, "jsonl" | "jsonl.gz" | "jsonl.zst")
+            {
                 let queries = messages.with_file_name(format!("{name}.queries.{ending}"));
                 sets.push(Files { name: name.to_owned(), messages, queries });
             }
         }
-        usage::ensure(!sets.is_empty(), format!("{} has no NAME.messages.jsonl", folder.display()))?;
+        usage::ensure(
+            !sets.is_empty(),
+            format!("{} has no NAME.messages.jsonl or .jsonl.gz or .jsonl.zst", folder.display()),
+        )?;
         sets.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(sets)
     }
