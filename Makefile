@@ -184,7 +184,7 @@ $(VENV)-python/ready: $(PYTHON_PACKAGE)/requirements.txt
 # One wheel for Python 3.11 and all later ones.
 wheel: $(VENV)-python/ready ## the Python package, in the target folder's `wheels`, and its size
 	rm -rf $(TARGET)/wheels
-	$(VENV)-python/bin/maturin build --quiet --release --locked --compression-level 9 \
+	$(VENV)-python/bin/maturin build --quiet --profile wheel --locked --compression-level 9 \
 		--manifest-path $(PYTHON_PACKAGE)/Cargo.toml --out $(TARGET)/wheels
 	@set -e; wheel=$$(ls $(TARGET)/wheels/*.whl); size=$$(wc -c <"$$wheel"); echo "$$wheel: $$size bytes"; \
 	[ "$$size" -lt 20000000 ] || { echo "$$wheel: 20 MB or more"; exit 1; }

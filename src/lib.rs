@@ -205,7 +205,9 @@ pub use documents::Document;
 pub use embed::{Embedder, Reranker};
 #[cfg(feature = "encryption")]
 pub use encryption::EncryptionKey;
-pub use engine::{BlockingEngine, Documents, Engine, EngineBuilder, EngineStats, FlushReport, IndexStats, PutReport};
+pub use engine::{
+    BlockingEngine, Documents, Engine, EngineBuilder, EngineStats, FlushReport, IndexStats, LinkReport, PutReport,
+};
 pub use error::{BoxError, Error, Result};
 pub use filter::MetadataFilter;
 #[doc(inline)]

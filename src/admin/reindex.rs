@@ -24,9 +24,8 @@ impl DatabaseFile {
     /// [`Engine::reindex`](crate::Engine::reindex), for a closed database.
     ///
     /// The serving model need not be available. If [`Model::find`](crate::Model::find) finds it by its name, the
-    /// generations are compared. Only the namespaces queried for the comparison are loaded and linked, with the default
-    /// configuration; to use another configuration, open an engine with it and reindex there. Generations that are not
-    /// kept are deleted, and the file is compacted.
+    /// generations are compared. Namespaces are linked with the default configuration; to use another, open an engine
+    /// with it and reindex there. Generations that are not kept are deleted, and the file is compacted.
     ///
     /// # Errors
     /// Those of opening an engine except [`Error::ModelMismatch`], and those of

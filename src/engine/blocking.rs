@@ -15,7 +15,7 @@ use super::{
     handle::Engine,
     namespace_slot::EngineStats,
     reindex::{Moves, ReindexOptions, ReindexProgress, ReindexReport},
-    reports::{FlushReport, IndexStats, PutReport},
+    reports::{FlushReport, IndexStats, LinkReport, PutReport},
     transfer,
 };
 use crate::{
@@ -67,6 +67,7 @@ impl BlockingEngine<'_> {
         fn put(namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport>;
         fn put_all(messages: Vec<(Namespace, Message)>) -> Result<PutReport>;
         fn flush() -> Result<FlushReport>;
+        fn link() -> Result<LinkReport>;
         fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;
         fn recall_in(scope: &Scope, query: Query) -> Result<Hits>;
         fn journal(namespace: &Namespace, limit: usize, before: Option<u64>) -> Result<Vec<JournalEntry>>;
@@ -131,6 +132,14 @@ impl BlockingEngine<'_> {
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
         self.0.core().rollback(embedder, &mut progress)
+    }
+
+    /// Same as [`Engine::link`], on the calling thread. `progress` gets the counts so far, after each step.
+    ///
+    /// # Errors
+    /// Those of [`Engine::link`].
+    pub fn link_with(&self, progress: impl FnMut(LinkReport)) -> Result<LinkReport> {
+        self.0.core().link(progress)
     }
 
     /// Same as [`Engine::backup`], on the calling thread.

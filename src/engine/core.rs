@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak, atomic::AtomicU64, mpsc};
 use parking_lot::Mutex;
 
 use super::{
-    executor::{Executor, Lane},
+    executor::{Executor, Lane, Planners},
     live_sessions::LiveSessions,
     loaded_generation::{Generations, Improve, LoadedGeneration, Services},
     namespace_slot::{EngineStats, MemoryBudget},
@@ -14,7 +14,7 @@ use super::{
     replica::{Replica, check_origin},
     reports::IndexStats,
     shared::{Shared, Wake, run_drain, run_improve},
-    stored_graph::{Planners, Workers},
+    stored_graph::Workers,
     timer::Timer,
     writer::{Listener, Writer},
 };
@@ -45,7 +45,7 @@ pub(crate) struct Opening {
 pub(crate) struct Core {
     pub(super) shared: Arc<Shared>,
     pub(super) writer: Arc<Writer>,
-    planners: Planners,
+    planners: Arc<Planners>,
     wake: mpsc::Sender<Wake>,
     improve: mpsc::Sender<Improve>,
     this: OnceLock<Weak<Core>>,
@@ -91,7 +91,7 @@ impl Core {
             None => error,
         };
         let executor = Arc::new(Executor::new(config.threads, config.block_threads, explain)?);
-        let planners = Planners(executor.planners());
+        let planners = executor.planners();
         let (improve, improvable) = mpsc::channel();
         let (wake, wakes) = mpsc::channel();
         let writer = Arc::new(Writer::start(Arc::clone(&store), replica.clone(), &executor)?);
@@ -198,7 +198,7 @@ impl Core {
     }
 
     pub(super) fn workers(&self) -> Workers {
-        Workers { writer: Arc::clone(&self.writer), planners: self.planners.clone() }
+        Workers { writer: Arc::clone(&self.writer), planners: Arc::clone(&self.planners) }
     }
 
     /// Makes a generation with no namespace loaded. Its embedder shares the engine's cache.
@@ -219,10 +219,17 @@ impl Core {
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::Closed`].
     pub(super) fn wake(&self, wake: Wake) -> Result<()> {
-        if self.shared.store.is_read_only() {
-            return Err(Error::ReadOnly { path: self.shared.store.path().to_path_buf() });
-        }
+        self.check_writable()?;
         self.wake.send(wake).map_err(|_| Error::Closed)
+    }
+
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    pub(super) fn check_writable(&self) -> Result<()> {
+        match self.shared.store.is_read_only() {
+            true => Err(Error::ReadOnly { path: self.shared.store.path().to_path_buf() }),
+            false => Ok(()),
+        }
     }
 
     /// Answers a query, and notes it in the journal.

@@ -13,14 +13,15 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
+    executor::Planners,
     namespace_slot::{LoadedNamespace, MemoryBudget, NamespaceSlot},
     reports::IndexStats,
     segments::{LexicalRebuild, rewrite_segment},
-    stored_graph::{Committed, Planners, StoredGraph, Workers},
+    stored_graph::{Committed, StoredGraph, Workers},
     writer::Writer,
 };
 use crate::{
-    config::Config,
+    config::{Config, IndexKind},
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
@@ -286,7 +287,7 @@ impl LoadedGeneration {
             return rewrite_segment(self.generation.id, namespace, &slot, &loaded, (number, segment), workers);
         }
         match &loaded.graph {
-            Some(graph) => graph.step(workers, is_thorough),
+            Some(graph) => graph.step(workers, is_thorough, self.budget.uses()),
             None => {
                 let vectors = loaded.messages.index.read().vectors.clone();
                 Ok(vectors.index().improve())
@@ -310,12 +311,59 @@ impl LoadedGeneration {
         Ok(())
     }
 
+    /// The namespaces that have enough vectors for a graph.
+    pub(super) fn with_graphs(&self) -> Result<Vec<NamespaceId>> {
+        let above = match self.config.index {
+            IndexKind::Hnsw => 0,
+            IndexKind::Auto => self.config.exact_threshold,
+            _ => return Ok(Vec::new()),
+        };
+        let snapshot = self.store.read()?;
+        let (rows, generation) = (snapshot.rows(), self.generation.id);
+        let mut found = Vec::new();
+        for namespace in rows.namespaces(generation)? {
+            if rows.live_count(generation, namespace)? > above {
+                found.push(namespace);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Loads namespaces and links all their vectors. `go_on` gets the vectors in all of them and those that need no work
+    /// any more. Returns false once it has.
+    pub(super) fn link_all(
+        &self,
+        namespaces: &[NamespaceId],
+        workers: &Workers,
+        mut go_on: impl FnMut(u64, u64) -> Result<bool>,
+    ) -> Result<bool> {
+        let snapshot = self.store.read()?;
+        let rows = |&namespace: &NamespaceId| snapshot.rows().live_count(self.generation.id, namespace);
+        let rows = namespaces.iter().map(rows).collect::<Result<Vec<usize>>>()?;
+        // A snapshot held meanwhile would keep all pages that are rewritten.
+        drop(snapshot);
+        let (mut done, total) = (0, rows.iter().sum::<usize>() as u64);
+        for (&namespace, rows) in namespaces.iter().zip(rows) {
+            if !go_on(done, total)? {
+                return Ok(false);
+            }
+            self.load(namespace)?;
+            while self.improve(namespace, workers, false)? {
+                if !go_on(done + self.linked(namespace).min(rows) as u64, total)? {
+                    return Ok(false);
+                }
+            }
+            done += rows as u64;
+        }
+        go_on(done, total)
+    }
+
     fn graph(&self, namespace: NamespaceId) -> Option<Arc<StoredGraph>> {
         self.loaded(namespace)?.graph.clone()
     }
 
     /// The number of rows in the graph of a namespace; 0 if it is not loaded or has no graph.
-    pub(super) fn linked(&self, namespace: NamespaceId) -> usize {
+    fn linked(&self, namespace: NamespaceId) -> usize {
         self.graph(namespace).map_or(0, |graph| graph.index().counts().1)
     }
 

@@ -19,6 +19,7 @@ mod follow;
 mod forget;
 mod handle;
 mod journal;
+mod link;
 mod live_sessions;
 mod loaded_generation;
 mod messages;
@@ -52,7 +53,7 @@ pub use self::{
     executor::block_on,
     handle::Engine,
     namespace_slot::EngineStats,
-    reports::{FlushReport, IndexStats, PutReport},
+    reports::{FlushReport, IndexStats, LinkReport, PutReport},
 };
 pub(crate) use self::{
     blocking::blocking_methods,

@@ -199,6 +199,11 @@ impl MemoryBudget {
         self.uses.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The number of uses so far.
+    pub(super) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_exceeded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > self.limit
     }

@@ -25,6 +25,18 @@ pub struct FlushReport {
     pub embedded: u64,
 }
 
+/// Counts of [`Engine::link`](crate::Engine::link).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LinkReport {
+    /// Namespaces with enough vectors for a graph.
+    pub namespaces: u64,
+    /// Vectors in them.
+    pub vectors: u64,
+    /// Vectors in them that are linked. All, at the end.
+    pub linked: u64,
+}
+
 /// The size of a namespace's index, and the estimated recall of its searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]

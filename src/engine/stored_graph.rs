@@ -9,12 +9,18 @@
 //! They are linked in memory, and their pages are stored in one commit now and then; links lost in a crash are made
 //! again.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use mnemon_index::{Delta, HnswIndex, PlanningGuard};
 use parking_lot::Mutex;
 
-use super::writer::{Commit, Writer, then};
+use super::{
+    executor::Planners,
+    writer::{Commit, Writer, then},
+};
 use crate::{
     error::Result,
     ids::{GenerationId, NamespaceId},
@@ -45,6 +51,8 @@ pub(super) struct StoredGraph {
     changes: Mutex<Changes>,
     /// Held by the thread that does a step.
     stepping: Mutex<()>,
+    /// The number of recalls in the engine at the last step.
+    uses: AtomicU64,
 }
 
 /// The deltas stored since the pages were.
@@ -58,18 +66,11 @@ struct Changes {
     unsaved: usize,
 }
 
-/// A pool of threads that plan links and do nothing else. A planning thread holds the graph's lock while it waits for
-/// its subtasks, and meanwhile runs other tasks of its pool: a recall among them could wait for the writer, which waits
-/// for that lock. Rayon's global pool is no alternative: the writer would wait for the program's threads, which may
-/// wait for the writer.
-#[derive(Clone)]
-pub(super) struct Planners(pub(super) Arc<rayon::ThreadPool>);
-
 /// The writer that commits for a graph, and the threads that plan.
 #[derive(Clone)]
 pub(super) struct Workers {
     pub(super) writer: Arc<Writer>,
-    pub(super) planners: Planners,
+    pub(super) planners: Arc<Planners>,
 }
 
 /// A delta in a transaction, to be applied in memory once the transaction is committed.
@@ -96,7 +97,7 @@ impl StoredGraph {
     pub(super) fn new(read: ReadGraph, generation: GenerationId, namespace: NamespaceId) -> Self {
         let ReadGraph { graph, deltas, is_broken } = read;
         let changes = Mutex::new(Changes { last: deltas.last, bytes: deltas.bytes, is_broken, unsaved: 0 });
-        StoredGraph { graph, generation, namespace, changes, stepping: Mutex::new(()) }
+        StoredGraph { graph, generation, namespace, changes, stepping: Mutex::new(()), uses: AtomicU64::new(0) }
     }
 
     pub(super) fn index(&self) -> &HnswIndex {
@@ -128,7 +129,7 @@ impl StoredGraph {
         if self.changes.lock().unsaved > 0 {
             return Ok(None);
         }
-        let planned = planners.0.install(|| self.graph.index.plan_new(&planning, &new.rows, &new.vectors));
+        let planned = planners.plan(false, || self.graph.index.plan_new(&planning, &new.rows, &new.vectors));
         let Some(delta) = planned else { return Ok(None) };
         self.put(transaction, &Arc::new(delta), Some(planning)).map(Some)
     }
@@ -145,8 +146,9 @@ impl StoredGraph {
         Ok(Committed { graph, delta, number, bytes: bytes.len(), _planning: planning })
     }
 
-    /// Does one step of the background work. Returns true if more is left.
-    pub(super) fn step(self: &Arc<Self>, workers: &Workers, is_thorough: bool) -> Result<bool> {
+    /// Does one step of the background work: on all threads, or on one fewer if there were recalls since the last step.
+    /// `uses` is their number so far. Returns true if more is left.
+    pub(super) fn step(self: &Arc<Self>, workers: &Workers, is_thorough: bool, uses: u64) -> Result<bool> {
         let _one_at_a_time = self.stepping.lock();
         if self.changes.lock().is_broken {
             self.drop_stored(workers)?;
@@ -168,7 +170,8 @@ impl StoredGraph {
             self.begin(workers)?;
         }
         // `None` if the work was undone just then.
-        let planned = workers.planners.0.install(|| self.graph.index.plan_step(&planning, is_thorough));
+        let others_recall = self.uses.swap(uses, Ordering::Relaxed) != uses;
+        let planned = workers.planners.plan(others_recall, || self.graph.index.plan_step(&planning, is_thorough));
         let Some(delta) = planned else { return Ok(true) };
         if unsaved > 0 && !delta.freed().is_empty() {
             // A row to be linked was removed just then. A row is free only when no stored link leads to it.

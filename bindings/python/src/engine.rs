@@ -168,6 +168,13 @@ impl Engine {
         Ok(self.shared.call(py, async |engine| engine.flush().await)?.embedded)
     }
 
+    /// Links the vectors of all namespaces that are large enough for a graph, which otherwise is done in the background
+    /// once they are queried: after very many messages were stored, and before closing. Returns the number of vectors in
+    /// graphs.
+    fn link(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.shared.call(py, async |engine| engine.link().await)?.linked)
+    }
+
     /// Returns the number of messages that wait to be embedded.
     fn pending(&self, py: Python<'_>) -> PyResult<u64> {
         self.shared.call(py, async |engine| engine.pending().await)

@@ -62,6 +62,8 @@ pub(crate) struct Args {
     /// Store messages in this session whose format names none.
     #[arg(long, value_name = "ID", requires = "from")]
     session: Option<String>,
+    #[command(flatten)]
+    link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
     /// still fails if most are bad.
     #[arg(long)]
@@ -69,6 +71,28 @@ pub(crate) struct Args {
     /// JSON Lines files, or those of another format with --from; - reads stdin. They may be compressed by gzip or zstd.
     #[arg(required = true, value_name = "FILE.jsonl")]
     files: Vec<PathBuf>,
+}
+
+/// The option of commands that store many messages.
+#[derive(clap::Args)]
+pub(crate) struct LinkOption {
+    /// Leave out the last step, which links the vectors of namespaces with more than 10,000 in a graph. Recalls then take
+    /// longer, until a program that uses the database has linked them in the background.
+    #[arg(long)]
+    no_link: bool,
+}
+
+impl LinkOption {
+    /// Links what can be linked, unless the option forbids it. Returns the number of linked vectors.
+    pub(crate) fn link(&self, engine: &Engine, progress: &Progress) -> anyhow::Result<u64> {
+        if self.no_link {
+            return Ok(0);
+        }
+        progress.link_all(engine).context(
+            "everything is stored and can be found, but not all vectors are linked; a program that uses the database goes on \
+             with it",
+        )
+    }
 }
 
 /// The database that a command fills.
@@ -108,6 +132,8 @@ struct Report {
     cache_hits: u64,
     /// Texts that the model embedded.
     cache_misses: u64,
+    /// Vectors in graphs, which namespaces with very many vectors have.
+    linked: u64,
     seconds: f64,
     messages_per_second: f64,
 }
@@ -147,7 +173,8 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
         stopped?;
         embedded?;
     }
-    let Ingest { mut report, .. } = ingest;
+    let Ingest { mut report, progress, .. } = ingest;
+    report.linked = args.link.link(engine, &progress)?;
     report.seconds = started.elapsed().as_secs_f64();
     let cache = engine.blocking().cache_stats().unwrap_or_default();
     (report.cache_hits, report.cache_misses) = (cache.hits, cache.misses);
@@ -169,8 +196,9 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
                 "texts: {} embedded, {} found in the cache",
                 report.cache_misses, report.cache_hits
             ))?;
+            let linked = if report.linked > 0 { format!(", {} linked", report.linked) } else { String::new() };
             output::line(&format!(
-                "{} in {:.2} s, {:.0}/s: stored, embedded, indexed",
+                "{} in {:.2} s, {:.0}/s: stored, embedded, indexed{linked}",
                 counted(messages, "message"),
                 report.seconds,
                 report.messages_per_second

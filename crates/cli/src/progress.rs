@@ -126,6 +126,16 @@ impl Progress {
         embedded.map(drop)
     }
 
+    /// Links the vectors of all namespaces that are large enough for a graph, as a phase. Returns how many are linked.
+    pub(crate) fn link_all(&self, engine: &Engine) -> mnemon::Result<u64> {
+        let report = engine.blocking().link_with(|report| {
+            if report.vectors > 0 {
+                self.report("linking", "vectors", report.linked, report.vectors);
+            }
+        })?;
+        Ok(report.linked)
+    }
+
     /// Links the vectors of a namespace in its graph, as a phase, if the namespace is large enough to have a graph.
     pub(crate) fn link(&self, engine: &Engine, namespace: &Namespace) -> mnemon::Result<()> {
         let blocking = engine.blocking();

@@ -10,7 +10,7 @@ use mnemon::{Engine, Error, Namespace, TransferReport};
 
 use crate::{
     database,
-    ingest::IngestTarget,
+    ingest::{IngestTarget, LinkOption},
     input,
     output::{self, Format},
     output_file::{self, Force, OutputFile},
@@ -81,6 +81,8 @@ pub(crate) struct ImportArgs {
     namespace: Option<Namespace>,
     #[command(flatten)]
     memory: MemoryOptions,
+    #[command(flatten)]
+    link: LinkOption,
     /// The file that `export` wrote, which may be compressed by gzip or zstd; - reads stdin.
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
@@ -106,11 +108,11 @@ fn fill(engine: &Engine, args: &ImportArgs, file: impl Read, format: Format) -> 
         None => engine.blocking().import(&mut file),
     };
     let report = imported.map_err(|error| at_line(error, &args.file))?;
-    let embedded = progress.embed(engine);
-    drop(progress);
-    embedded.context(
+    progress.embed(engine).context(
         "the file is imported, but not all messages are embedded; the next command that opens the database does it",
     )?;
+    args.link.link(engine, &progress)?;
+    drop(progress);
     print(&report, format)
 }
 

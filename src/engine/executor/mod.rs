@@ -15,7 +15,7 @@ use std::{
     any::Any,
     cell::Cell,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread::JoinHandle,
 };
 
@@ -64,7 +64,7 @@ pub(crate) struct Executor {
     owner: Owner,
     in_flight: Arc<InFlight>,
     recalls: rayon::ThreadPool,
-    planners: Arc<rayon::ThreadPool>,
+    planners: Arc<Planners>,
     queries: Arc<WorkerPool>,
     store: Arc<WorkerPool>,
     prompts: Arc<WorkerPool>,
@@ -97,7 +97,7 @@ impl Executor {
             owner,
             in_flight: Arc::default(),
             recalls: rayon_pool("mnemon-recall", threads, owner)?,
-            planners: Arc::new(rayon_pool("mnemon-plan", threads, owner)?),
+            planners: Arc::new(Planners::new(threads, owner)?),
             queries: WorkerPool::new("mnemon-query", MAX_WORKERS, owner),
             store: WorkerPool::new("mnemon-store", MAX_WORKERS, owner),
             prompts: WorkerPool::new("mnemon-prompt", MAX_WORKERS, owner),
@@ -110,8 +110,8 @@ impl Executor {
         })
     }
 
-    /// Returns the pool that plans changes of graphs and does nothing else.
-    pub(super) fn planners(&self) -> Arc<rayon::ThreadPool> {
+    /// Returns the threads that plan changes of graphs.
+    pub(super) fn planners(&self) -> Arc<Planners> {
         Arc::clone(&self.planners)
     }
 
@@ -222,6 +222,31 @@ impl Executor {
 fn join(thread: JoinHandle<()>) {
     // A panic of the thread was reported by the panic hook.
     let _ = thread.join();
+}
+
+/// Threads that plan changes of graphs and do nothing else. A planning thread holds the graph's lock while it waits for its
+/// subtasks, and meanwhile runs other tasks of its pool: a recall among them could wait for the writer, which waits for
+/// that lock. Rayon's global pool is no alternative: the writer would wait for the program's threads, which may wait for
+/// the writer.
+pub(crate) struct Planners {
+    all: rayon::ThreadPool,
+    /// One thread fewer, made when they are first needed. `None`: there is only one thread, or they were not started.
+    fewer: OnceLock<Option<rayon::ThreadPool>>,
+    owner: Owner,
+}
+
+impl Planners {
+    fn new(threads: usize, owner: Owner) -> Result<Self> {
+        Ok(Planners { all: rayon_pool("mnemon-plan", threads, owner)?, fewer: OnceLock::new(), owner })
+    }
+
+    /// Runs `plan` on all threads, or on one fewer if others want a processor.
+    pub(super) fn plan<T: Send>(&self, leaves_one: bool, plan: impl FnOnce() -> T + Send) -> T {
+        let threads = self.all.current_num_threads() - 1;
+        let make = || (threads > 0).then(|| rayon_pool("mnemon-plan-less", threads, self.owner).ok())?;
+        let fewer = if leaves_one { self.fewer.get_or_init(make).as_ref() } else { None };
+        fewer.unwrap_or(&self.all).install(plan)
+    }
 }
 
 fn rayon_pool(name: &'static str, threads: usize, owner: Owner) -> Result<rayon::ThreadPool> {

@@ -128,6 +128,7 @@ impl<'a> Migration<'a> {
             queries = gate::sample_queries(self.shared, &from, &self.to, options)?;
         }
         wanted.extend(queries.iter().map(|query| query.namespace));
+        wanted.extend(self.to.with_graphs()?);
         wanted.sort_unstable();
         wanted.dedup();
         if !self.load(&wanted)? {
@@ -231,31 +232,11 @@ impl<'a> Migration<'a> {
         self.shared.drain(&self.to, sources, pass, &self.workers, go_on)
     }
 
-    /// Loads namespaces and does the background work of their indexes, so that the first recalls after the switch are
-    /// as fast as those before. Returns false if the callback stopped it.
+    /// Loads namespaces and links their vectors, so that the first recalls after the switch are as fast as those before.
+    /// Returns false if the callback stopped it.
     fn load(&self, namespaces: &[NamespaceId]) -> Result<bool> {
-        let snapshot = self.shared.store.read()?;
-        let rows = |namespace: &NamespaceId| {
-            snapshot.rows().live_count(self.to.generation.id, *namespace).map(|rows| rows as u64)
-        };
-        let rows = namespaces.iter().map(rows).collect::<Result<Vec<u64>>>()?;
-        // A snapshot held meanwhile would keep all pages that are rewritten.
-        drop(snapshot);
-        let (mut done, total) = (0, rows.iter().sum());
-        for (&namespace, rows) in namespaces.iter().zip(rows) {
-            if !self.go_on(ReindexPhase::Loading, done, total)? {
-                return Ok(false);
-            }
-            self.to.load(namespace)?;
-            while self.to.improve(namespace, &self.workers, false)? {
-                let linked = self.to.linked(namespace) as u64;
-                if !self.go_on(ReindexPhase::Loading, done + linked.min(rows), total)? {
-                    return Ok(false);
-                }
-            }
-            done += rows;
-        }
-        Ok(true)
+        let go_on = |done, total| self.go_on(ReindexPhase::Loading, done, total);
+        self.to.link_all(namespaces, &self.workers, go_on)
     }
 
     /// Switches while the thread that embeds does nothing else: messages that are pending in it then were put since,

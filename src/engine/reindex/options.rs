@@ -74,7 +74,8 @@ pub enum ReindexPhase {
     /// Messages are embedded into the new generation; again between the other phases and after them, for messages put
     /// meanwhile. Counted in messages.
     Embedding,
-    /// The loaded namespaces are loaded in the new generation too, and their graphs are built. Counted in vectors.
+    /// The loaded namespaces, and all that are large enough for a graph, are loaded in the new generation, and their
+    /// graphs are built. Counted in vectors.
     Loading,
     /// The generations are compared. Counted in queries.
     Trying,

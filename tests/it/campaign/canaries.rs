@@ -29,6 +29,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("precision", Handle), ("close", Handle), ("blocking", Handle), ("documents", Handle), ("memory", Handle),
         ("put", Change("put")), ("put_all", Change("put_all")),
         ("flush", Whole("embeds what is pending; the surfaces are asked before and after it")),
+        ("link", Whole("changes how fast answers are, and none")),
         ("pending", Whole("a count")),
         ("recall", Surface("recall")), ("recall_in", Surface("recall in a scope")), ("get", Surface("get")),
         ("journal", Surface("journal")), ("replay", Surface("replay")),
@@ -60,7 +61,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("reindex", Whole("see Engine")), ("rollback", Whole("see Engine")),
         ("export", Surface("export")), ("export_all", Whole("see Engine")),
         ("import", Whole("see Engine")), ("import_as", Surface("import")),
-        ("optimize", Change("optimize")),
+        ("link_with", Whole("see Engine")), ("optimize", Change("optimize")),
         ("backup", Whole("see Engine")), ("purge", Whole("see Engine")),
     ]),
     ("EngineBuilder", &[

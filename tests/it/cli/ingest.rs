@@ -220,3 +220,18 @@ fn a_file_of_another_system_is_told_how_it_is_read() {
         assert!(output.code == 1 && output.stderr.contains("--from openai|chatgpt|langchain"), "{}", output.stderr);
     }
 }
+
+#[test]
+fn a_namespace_large_enough_for_a_graph_is_linked_unless_told_otherwise() {
+    let db = Db::new();
+    let line = |i| format!(r#"{{"id":"m{i}","role":"user","content":"parcel {i} went to {}"}}"#, i % 101);
+    let lines: Vec<String> = (0..10_001).map(line).collect();
+    let lines = lines.join("\n");
+    let without = ingest(&db, &["--namespace", "a", "--no-link"], &lines);
+    assert_eq!((without.code, &json(&without.stdout)["linked"]), (0, &json!(0)), "{}", without.stderr);
+    let again = json(&ingest(&db, &["--namespace", "a"], &lines).stdout);
+    assert_eq!((&again["unchanged"], &again["linked"]), (&json!(10_001), &json!(10_001)));
+    // A small namespace has no graph.
+    let small = ingest(&Db::new(), &["--namespace", "a"], &line(1));
+    assert_eq!(json(&small.stdout)["linked"], 0);
+}

@@ -51,6 +51,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "release" => &["Engine::release"],
         "set_language" => &["Engine::set_language"],
         "flush" => &["Engine::flush"],
+        "link" => &["Engine::link"],
         "backup" => &["Engine::backup"],
         "reindex" => &["Engine::reindex"],
         "rollback" => &["Engine::rollback"],
@@ -322,6 +323,10 @@ macro_rules! driver {
                 "set_language" => json!(engine$($view)*.set_language(space, text.parse::<Language>()?)$($wait)*?),
                 "flush" => {
                     engine$($view)*.flush()$($wait)*?;
+                    Value::Null
+                }
+                "link" => {
+                    engine$($view)*.link()$($wait)*?;
                     Value::Null
                 }
                 "backup" => {

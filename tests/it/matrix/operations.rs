@@ -128,6 +128,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ];
     let whole = [
         ("flush", Value::Null, true),
+        ("link", Value::Null, true),
         ("verify", Value::Null, false),
         ("backup", Value::Null, false),
         ("reindex", Value::Null, true),

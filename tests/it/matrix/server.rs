@@ -39,6 +39,7 @@ pub(super) fn routes(action: &str) -> &'static [&'static str] {
         "forget" => &["POST /v1/namespaces/{namespace}/forget"],
         "flush_session" => &["POST /v1/namespaces/{namespace}/sessions/{session}/flush"],
         "flush" => &["POST /v1/flush"],
+        "link" => &["POST /v1/link"],
         "backup" => &["POST /v1/backup"],
         "reindex" => &["POST /v1/reindex"],
         _ => &[],
@@ -244,6 +245,10 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
         }
         "flush" => {
             send("POST", "/v1/flush".into(), None)?;
+            Value::Null
+        }
+        "link" => {
+            send("POST", "/v1/link".into(), None)?;
             Value::Null
         }
         "backup" => {

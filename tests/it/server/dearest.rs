@@ -105,6 +105,7 @@ fn of_operation(operation: &str) -> Request {
             ("POST", within("/documents/search"), Some(body))
         }
         "post_flush" => ("POST", "/v1/flush".to_owned(), None),
+        "post_link" => ("POST", "/v1/link".to_owned(), None),
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),
         "get_audit" => ("GET", "/v1/audit".to_owned(), None),
         "post_backup" => ("POST", "/v1/backup".to_owned(), Some(json!({ "path": "copy.redb" }))),

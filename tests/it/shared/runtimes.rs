@@ -50,6 +50,8 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         put => calls_of.put(&space, messages(3)).unwrap();
         put_all => calls_of.put_all(vec![(other.clone(), Message::user("hello"))]).unwrap();
         flush => calls_of.flush().unwrap();
+        link => calls_of.link().unwrap();
+        link_with => calls_of.link_with(|_| ()).unwrap();
         recall => calls_of.recall(&space, Query::new("message").freshness(Freshness::Latest)).unwrap();
         recall_in => calls_of.recall_in(&Scope::new().namespace(&space).under(&namespace("acme")), Query::new("message")).unwrap();
         journal => calls_of.journal(&space, 3, None).unwrap().first().map(|entry| calls_of.replay(entry).unwrap());

@@ -75,6 +75,9 @@ class AsyncEngine:
     async def flush(self) -> int:
         return await wait(self.engine.flush)
 
+    async def link(self) -> int:
+        return await wait(self.engine.link)
+
     async def pending(self) -> int:
         return await wait(self.engine.pending)
 

@@ -9,7 +9,7 @@ use axum::{
     http::{Method, StatusCode},
     response::sse::{Event, KeepAlive, Sse},
 };
-use mnemon::{EngineStats, FlushReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions};
+use mnemon::{EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,6 +27,16 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush)
             .answer::<AnyObject>()
             .long(),
+        Route::new(
+            Method::POST,
+            "/link",
+            Right::Admin,
+            "Links the vectors of all namespaces that are large enough for a graph, which otherwise is done in the \
+             background once they are queried. Useful after very many messages were stored.",
+            link,
+        )
+        .answer::<AnyObject>()
+        .long(),
         Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats)
             .answer::<Stats>(),
         Route::new(
@@ -63,6 +73,10 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn flush(State(app): State<Arc<App>>) -> Result<Json<FlushReport>, Problem> {
     Ok(Json(app.engine.flush().await?))
+}
+
+async fn link(State(app): State<Arc<App>>) -> Result<Json<LinkReport>, Problem> {
+    Ok(Json(app.engine.link().await?))
 }
 
 #[derive(Serialize, JsonSchema)]

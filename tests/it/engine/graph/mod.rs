@@ -3,6 +3,7 @@
 mod answers;
 mod damage;
 mod kills;
+mod link;
 mod stress;
 
 use std::{
