@@ -121,6 +121,38 @@ impl fmt::Display for Precision {
     }
 }
 
+/// What a commit survives. As text: `disk`, `process`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// What a call has stored survives kills of the process, crashes of the system and power failures: each commit is
+    /// synced to the disk before the call returns.
+    #[default]
+    Disk,
+    /// What a call has stored survives kills of the process **but not a crash of the system or a power failure**: it is
+    /// given to the system, which writes it to the disk when it likes. After a crash of the system the last commits may
+    /// be missing, **or the file may be damaged**, so that what is left must be
+    /// [salvaged](crate::DatabaseFile::salvage). Closing the engine syncs the file, and so do [`Engine::backup`] and
+    /// [`Engine::purge`] with the file that they write. A put takes about a tenth of the time. For memories that can be
+    /// made again, and tests.
+    ///
+    /// [`Engine::backup`]: crate::Engine::backup
+    /// [`Engine::purge`]: crate::Engine::purge
+    Process,
+}
+
+impl std::str::FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "disk" => Ok(Durability::Disk),
+            "process" => Ok(Durability::Process),
+            _ => Err(Error::InvalidConfig { reason: format!("durability {name:?} is not disk or process") }),
+        }
+    }
+}
+
 /// The device that runs a model. As text: `cpu`, `cuda` for the first GPU, `cuda:1` for the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -268,6 +300,8 @@ pub struct Config {
     pub journal: usize,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
+    /// What a commit survives: power failures too, or only kills of the process. Default: [`Durability::Disk`].
+    pub durability: Durability,
     /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
     /// can choose the bytes written around a crash. Default: false (redb's checksummed one-phase commit).
     pub two_phase_commit: bool,
@@ -308,6 +342,7 @@ impl Default for Config {
             memory_budget: 1 << 30,
             journal: 0,
             cache_bytes: 64 << 20,
+            durability: Durability::Disk,
             two_phase_commit: false,
             other_readers: true,
             #[cfg(feature = "encryption")]
@@ -337,6 +372,7 @@ setters!(Config {
     memory_budget: usize,
     journal: usize,
     cache_bytes: usize,
+    durability: Durability,
     two_phase_commit: bool,
     other_readers: bool,
 });

@@ -198,7 +198,7 @@ pub use chat::ChatModel;
 pub use client::{OpenAiChat, OpenAiEmbedder};
 #[doc(inline)]
 pub use compose::Prompt;
-pub use config::{Config, Device, Freshness, IndexKind, Precision, VectorStorage};
+pub use config::{Config, Device, Durability, Freshness, IndexKind, Precision, VectorStorage};
 #[doc(inline)]
 pub use documents::Document;
 #[doc(inline)]

@@ -24,7 +24,7 @@ use super::{
     verify::{self, VerifyReport},
 };
 use crate::{
-    config::Config,
+    config::{Config, Durability},
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     new_file::{self, sync_folder},
@@ -219,7 +219,8 @@ impl Store {
         let copying = self.changes.lock();
         match target {
             Target::File => {
-                let durable = Durable::Now { two_phase: self.config.two_phase_commit };
+                let (two_phase, syncs) = (self.config.two_phase_commit, self.config.durability == Durability::Disk);
+                let durable = Durable::Now { two_phase, syncs };
                 self.run(|handle| handle.write(durable, all_keys(&copying), |t| change(t).map(Outcome::Committed)))
             }
             Target::Replica => self

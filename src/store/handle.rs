@@ -20,8 +20,8 @@ use crate::{
 /// How a commit is written.
 #[derive(Clone, Copy)]
 pub(super) enum Durable {
-    /// It is on the disk at the end.
-    Now { two_phase: bool },
+    /// It is in the file at the end, and on the disk too if it `syncs`.
+    Now { two_phase: bool, syncs: bool },
     /// It is on the disk with the next durable one.
     Later,
 }
@@ -136,7 +136,7 @@ impl Handle {
         let written = guarded(|| {
             let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
             match durable {
-                Durable::Now { two_phase } => tables.set_two_phase_commit(two_phase),
+                Durable::Now { two_phase, .. } => tables.set_two_phase_commit(two_phase),
                 Durable::Later => tables.set_durability(Durability::None).map_err(storage)?,
             }
             let transaction = Transaction::new(WriteTransaction::new(tables, changes));
@@ -145,7 +145,11 @@ impl Handle {
                 return Ok(outcome);
             }
             let headers = self.pages.header_writes();
-            let committed = transaction.commit().map_err(|error| {
+            // Set for the commit alone: what is written before the file gets its name, and at its end, is synced.
+            self.pages.set_unsynced(matches!(durable, Durable::Now { syncs: false, .. }));
+            let committed = transaction.commit();
+            self.pages.set_unsynced(false);
+            let committed = committed.map_err(|error| {
                 // redb writes the file's header last. Only then may the commit be found in the file.
                 if self.has_failed() && self.damage().is_none() && self.pages.header_writes() > headers {
                     return Error::OutcomeUnknown { cause: self.pages.first_failure().unwrap_or_default() };

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
-use mnemon::Namespace;
+use mnemon::{Durability, Namespace};
 use mnemon_server::{Limits, NewToken, Notice, Right, Server, Settings};
 use serde_json::json;
 
@@ -70,6 +70,10 @@ pub(crate) struct Args {
     rate: NonZeroU32,
     #[command(flatten)]
     memory: MemoryOptions,
+    /// What stored messages survive: `disk`, power failures too; `process`, only kills of the server. Then a put takes a
+    /// tenth of the time, and a power failure may lose the last ones or damage the file.
+    #[arg(long, value_name = "disk|process", default_value = "disk")]
+    durability: Durability,
     /// Note recalls in the journal, which keeps the last N. `why` explains them.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = usage::within(0..=10_000_000))]
     journal: usize,
@@ -105,7 +109,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         conformance_fixture: false,
     };
     let server = Server::new(settings, notify)?;
-    let mut config = database::config()?.journal(args.journal);
+    let mut config = database::config()?.journal(args.journal).durability(args.durability);
     args.memory.set(&mut config);
     let engine = database::engine(&args.db, args.model.as_deref(), config, true)?;
     server.run(engine, &args.db)?;

@@ -164,7 +164,8 @@ impl StorageBackend for PageFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.state.note(self.slots.sync(&*self.inner, &self.sealer), || "syncing the file".into())
+        let synced = self.slots.sync(&*self.inner, &self.sealer, !self.state.is_unsynced());
+        self.state.note(synced, || "syncing the file".into())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -59,10 +59,13 @@ impl Slots {
         put(inner, sealer, written)
     }
 
-    /// Syncs the file, then copies a header that was written since the last sync to the other slot.
-    pub(super) fn sync(&self, inner: &dyn StorageBackend, sealer: &Sealer) -> io::Result<()> {
+    /// Syncs the file, unless only kills are to be survived, then copies a header that was written since the last sync to
+    /// the other slot.
+    pub(super) fn sync(&self, inner: &dyn StorageBackend, sealer: &Sealer, syncs: bool) -> io::Result<()> {
         let mut guard = self.written.lock();
-        inner.sync_data()?;
+        if syncs {
+            inner.sync_data()?;
+        }
         if let Some(written) = guard.as_mut().filter(|written| !written.is_synced) {
             written.is_synced = true;
             written.slot = 1 - written.slot;

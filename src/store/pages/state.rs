@@ -34,6 +34,7 @@ pub(in crate::store) struct PageState {
     header_writes: AtomicU64,
     is_in_steps: AtomicBool,
     unsynced: AtomicU64,
+    is_unsynced: AtomicBool,
 }
 
 /// The number of bytes after which a file that is written in steps is synced.
@@ -85,6 +86,15 @@ impl PageState {
 
     pub(super) fn count_header_write(&self) {
         self.header_writes.fetch_add(1, Relaxed);
+    }
+
+    /// Sets whether redb's syncs are left out.
+    pub(in crate::store) fn set_unsynced(&self, is_unsynced: bool) {
+        self.is_unsynced.store(is_unsynced, Relaxed);
+    }
+
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.is_unsynced.load(Relaxed)
     }
 
     /// Sets whether the file is synced after each MiB that is written. A copy of a database is: the disk would

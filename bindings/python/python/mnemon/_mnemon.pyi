@@ -202,6 +202,7 @@ class Config:
         memory_budget: int = ...,
         journal: int = ...,
         cache_bytes: int = ...,
+        durability: Literal["disk", "process"] = ...,
         two_phase_commit: bool = ...,
         other_readers: bool = ...,
         encryption_key: bytes | None = ...,

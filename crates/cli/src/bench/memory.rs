@@ -8,8 +8,8 @@ use std::{
 };
 
 use mnemon::{
-    BlockContent, BlockQuery, BufferLimits, Config, Engine, FlushedBatch, Memory, MemoryBlock, Message, Namespace,
-    Result, StaticBlock, Tiktoken, VectorBlock,
+    BlockContent, BlockQuery, BufferLimits, Config, Durability, Engine, FlushedBatch, Memory, MemoryBlock, Message,
+    Namespace, Result, StaticBlock, Tiktoken, VectorBlock,
 };
 use serde_json::{Value, json};
 
@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
+    /// What a put survives: `disk`, power failures too; `process`, only kills.
+    #[arg(long, value_name = "disk|process", default_value = "disk")]
+    durability: Durability,
 }
 
 /// Number of recent messages in a prompt.
@@ -62,7 +65,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let one: Vec<Message> =
         messages_or_sample(args.messages.as_deref())?.into_iter().map(|(_, message)| message).collect();
     let talk: Vec<Message> = std::iter::repeat_n(&one, args.repeat.max(1)).flatten().cloned().collect();
-    let Temporary { engine, path, folder: _folder } = Temporary::new(args.model.as_deref(), Config::default())?;
+    let Temporary { engine, path, folder: _folder } =
+        Temporary::new(args.model.as_deref(), Config::default().durability(args.durability))?;
     let (user, crowd): (Namespace, Namespace) = ("bench/user".parse()?, "bench/crowd".parse()?);
 
     let memory = open(&engine, &user, "put", BufferLimits::default())?;
