@@ -133,7 +133,7 @@ pub enum Durability {
     /// given to the system, which writes it to the disk when it likes. After a crash of the system the last commits may
     /// be missing, **or the file may be damaged**, so that what is left must be
     /// [salvaged](crate::DatabaseFile::salvage). Closing the engine syncs the file, and so do [`Engine::backup`] and
-    /// [`Engine::purge`] with the file that they write. A put takes about a tenth of the time. For memories that can be
+    /// [`Engine::purge`] with the file that they write. A put takes about a third of the time. For memories that can be
     /// made again, and tests.
     ///
     /// [`Engine::backup`]: crate::Engine::backup

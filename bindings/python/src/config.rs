@@ -57,7 +57,7 @@ use crate::{
 /// - `journal`: the number of recalls that the file keeps for `Engine.journal`, up to 10,000,000; 0: none. Default: 0.
 /// - `cache_bytes`: bytes of memory for pages of the file. Default: 64 MiB.
 /// - `durability`: what a commit survives, `"disk"` or `"process"`. `"process"` syncs only when the file is closed: a put takes a
-///   tenth of the time and survives a kill, but a power failure may lose the last commits or damage the file. Default: `"disk"`.
+///   third of the time and survives a kill, but a power failure may lose the last commits or damage the file. Default: `"disk"`.
 /// - `other_readers`: whether other processes may read the file meanwhile, which implies `two_phase_commit`. Default: `True`.
 /// - `two_phase_commit`: one more fsync for each commit, and safety against a writer who chooses what is written around a
 ///   crash. Default: `False`.

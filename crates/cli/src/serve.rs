@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     memory: MemoryOptions,
     /// What stored messages survive: `disk`, power failures too; `process`, only kills of the server. Then a put takes a
-    /// tenth of the time, and a power failure may lose the last ones or damage the file.
+    /// third of the time, and a power failure may lose the last ones or damage the file.
     #[arg(long, value_name = "disk|process", default_value = "disk")]
     durability: Durability,
     /// Note recalls in the journal, which keeps the last N. `why` explains them.
