@@ -1,15 +1,16 @@
 //! The language of texts: its stemmer, its stored code, and the English stop words.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
-use rust_stemmers::Algorithm;
+use rust_stemmers::{Algorithm, Stemmer};
+use snowball_stemmers_rs as newer;
 
 use crate::error::{Error, Result};
 
 /// The language of most messages, which decides how words are stemmed, so that "painted" finds "painting".
 ///
 /// Either a language with a Snowball stemmer, or [`Other`](Language::Other). Texts in another language are found as
-/// well, by the words as they are written. Greek is not supported, because its stemmer panics on some words.
+/// well, by the words as they are written.
 ///
 /// ```
 /// use mnemon::Language;
@@ -41,11 +42,13 @@ pub enum Language {
     Swedish,
     Tamil,
     Turkish,
+    Greek,
+    Hindi,
 }
 
 impl Language {
     /// All languages, in the order of their stored codes.
-    pub const ALL: [Language; 18] = [
+    pub const ALL: [Language; 20] = [
         Language::English,
         Language::Other,
         Language::Arabic,
@@ -64,6 +67,8 @@ impl Language {
         Language::Swedish,
         Language::Tamil,
         Language::Turkish,
+        Language::Greek,
+        Language::Hindi,
     ];
 
     /// Returns the English name in lower case, which [`FromStr`] parses. The name of a language never changes, so it
@@ -88,14 +93,16 @@ impl Language {
             Language::Swedish => "swedish",
             Language::Tamil => "tamil",
             Language::Turkish => "turkish",
+            Language::Greek => "greek",
+            Language::Hindi => "hindi",
         }
     }
 
-    /// Returns the stemming algorithm.
-    pub(super) fn algorithm(self) -> Option<Algorithm> {
-        Some(match self {
+    /// Returns the stem of a word in lower case. May be empty, if the word is all suffix.
+    pub(super) fn stem(self, word: &str) -> Cow<'_, str> {
+        let algorithm = match self {
             Language::English => Algorithm::English,
-            Language::Other => return None,
+            Language::Other => return Cow::Borrowed(word),
             Language::Arabic => Algorithm::Arabic,
             Language::Danish => Algorithm::Danish,
             Language::Dutch => Algorithm::Dutch,
@@ -112,7 +119,11 @@ impl Language {
             Language::Swedish => Algorithm::Swedish,
             Language::Tamil => Algorithm::Tamil,
             Language::Turkish => Algorithm::Turkish,
-        })
+            // The other crate has no Hindi, and its Greek panics on some words.
+            Language::Greek => return newer::Stemmer::create(newer::Algorithm::Greek).stem(word),
+            Language::Hindi => return newer::Stemmer::create(newer::Algorithm::Hindi).stem(word),
+        };
+        Stemmer::create(algorithm).stem(word)
     }
 
     /// Returns the code of the language in stored segments.
@@ -377,8 +388,6 @@ mod tests {
         for (code, language) in (0..).zip(Language::ALL) {
             assert_eq!(language.to_string().parse::<Language>().unwrap(), language);
             assert_eq!((language.code(), Language::from_code(code)), (code, Some(language)));
-            let stemmer = language.algorithm().map(|algorithm| format!("{algorithm:?}").to_lowercase());
-            assert_eq!(stemmer.as_deref().unwrap_or("other"), language.as_str());
         }
         assert_eq!(Language::from_code(Language::ALL.len() as u8), None);
         assert!("English".parse::<Language>().unwrap_err().to_string().contains("is not one of english, other"));
@@ -388,5 +397,6 @@ mod tests {
     #[test]
     fn codes_never_change() {
         assert_eq!((Language::English.code(), Language::German.code(), Language::Turkish.code()), (0, 7, 17));
+        assert_eq!((Language::Greek.code(), Language::Hindi.code()), (18, 19));
     }
 }

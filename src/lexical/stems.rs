@@ -7,8 +7,6 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use rust_stemmers::Stemmer;
-
 use super::{
     characters::{fold, fold_diacritics},
     language::{self, Language},
@@ -68,9 +66,7 @@ impl Stems {
             if word.is_empty() || self.stop_words.contains(&key) {
                 return STOP_WORD;
             }
-            let Some(algorithm) = self.language.algorithm() else { return term(word) };
-            let stem = Stemmer::create(algorithm).stem(word);
-            // Some stemmers return nothing for a word that is all suffix.
+            let stem = self.language.stem(word);
             let stem = if stem.is_empty() { word } else { &stem };
             if self.folds_first() || stem.is_ascii() {
                 return term(stem);

@@ -78,6 +78,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("zeroize", &["encryption"]),
     ("same_file", &["lock", "store", "crates/cli"]),
     ("rust_stemmers", &["lexical"]),
+    ("snowball_stemmers_rs", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
     ("ureq", &["client", "import", "crates/cli", "crates/server"]),
     ("base64", &["client", "crates/server"]),
