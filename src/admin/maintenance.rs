@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     forget::Audit,
     ids::{ModelIdentity, Namespace},
+    lexical::{Language, LanguageOrigin},
     recall::{check_graphs, check_lexical},
     store::{
         self, GenerationState, NamespaceCursor, NamespacePage, PurgeReport, SalvageReport, Snapshot, StorageSizes,
@@ -66,6 +67,10 @@ pub struct NamespaceStats {
     pub pending: u64,
     /// Number of messages in the short-term buffers of its sessions. They are not pending and cannot be recalled yet.
     pub buffered: u64,
+    /// The language in which its texts are analysed.
+    pub language: Language,
+    /// Where the language is from.
+    pub language_origin: LanguageOrigin,
 }
 
 impl DatabaseFile {
@@ -240,6 +245,8 @@ fn count(path: &Path, snapshot: &Snapshot) -> Result<Stats> {
                 vectors: counts.vectors,
                 pending: counts.pending,
                 buffered: counts.buffered,
+                language: counts.language.language,
+                language_origin: counts.language.origin,
             })
             .collect(),
     })

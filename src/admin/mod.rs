@@ -33,6 +33,7 @@ pub use self::share::{ShareReport, Unshared, unshare};
 #[doc(inline)]
 pub use crate::{
     engine::reindex::{GateReport, ReindexOptions, ReindexPhase, ReindexProgress, ReindexReport},
+    lexical::LanguageOrigin,
     store::{
         GenerationState, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, PurgeReport, SalvageReport,
         StorageSizes, TransferReport, VerifyReport,

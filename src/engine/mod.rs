@@ -19,6 +19,7 @@ mod follow;
 mod forget;
 mod handle;
 mod journal;
+mod languages;
 mod link;
 mod live_sessions;
 mod loaded_generation;

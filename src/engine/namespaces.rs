@@ -1,51 +1,19 @@
-//! Methods of [`Engine`] on whole namespaces, their languages and indexes, and on many namespaces: listing, counting and
-//! deleting them.
-
-use std::sync::Arc;
-
-use tokio::sync::oneshot;
+//! Methods of [`Engine`] on whole namespaces and their indexes, and on many namespaces: listing, counting and deleting
+//! them.
 
 use super::{
-    core::Core,
-    executor::Lane,
-    handle::Engine,
-    loaded_generation::LoadedGeneration,
-    namespace_slot::EngineStats,
-    reports::IndexStats,
-    segments::LexicalRebuild,
-    shared::{Shared, Wake},
-    stored_graph::Workers,
-    writer::Commit,
+    core::Core, executor::Lane, handle::Engine, namespace_slot::EngineStats, reports::IndexStats, writer::Commit,
 };
-#[cfg(doc)]
-use crate::config::Config;
 use crate::{
     cache::CacheStats,
-    error::{Error, Result},
+    error::Result,
     ids::{Namespace, NamespaceId},
-    lexical::Language,
-    recall::{NamespaceChange, SegmentChange},
     store::{NamespaceCursor, NamespacePage, NamespaceTotals, Transaction},
 };
+#[cfg(doc)]
+use crate::{config::Config, error::Error};
 
 impl Engine {
-    /// Sets the language in which the text of a namespace is analysed for its terms, and creates the namespace if it is
-    /// new. If the language changes, all stored messages are analysed again, in one commit: some microseconds per
-    /// message. Default: [`Language::English`].
-    ///
-    /// # Errors
-    /// [`Error::Corrupted`], [`Error::Storage`].
-    pub async fn set_language(&self, namespace: &Namespace, language: Language) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        let namespace = namespace.clone();
-        // Between two flushes, on the thread that embeds: no batch is analysed in two languages.
-        let work = move |shared: &Arc<Shared>, workers: &Workers| {
-            let _ = reply.send(shared.set_language(&namespace, language, workers));
-        };
-        self.core().wake(Wake::Between(Box::new(work)))?;
-        answer.await.map_err(|_| Error::Closed)?
-    }
-
     /// Returns the size of a namespace's index and the estimated recall of its searches. Loads the namespace.
     ///
     /// # Errors
@@ -179,38 +147,5 @@ impl Core {
         after: Option<&Namespace>,
     ) -> Result<Vec<(Namespace, NamespaceId)>> {
         self.store().view(|snapshot| snapshot.namespaces().next_to_delete(prefix, after))
-    }
-}
-
-impl Shared {
-    /// Sets the language of a namespace, which is made if it is new, and of its documents. If it was another, rebuilds
-    /// the lexical indexes of all generations in memory; one that is not in memory is rebuilt when it is loaded.
-    pub(super) fn set_language(&self, namespace: &Namespace, language: Language, workers: &Workers) -> Result<()> {
-        let namespace = match self.store.read()?.namespaces().id(namespace)? {
-            Some(known) => known,
-            None => {
-                let namespace = namespace.clone();
-                let create = move |transaction: &Transaction| transaction.namespaces().create(&namespace);
-                workers.writer.commit(Commit::Grouped, create).wait()?
-            }
-        };
-        let all: Vec<Arc<LoadedGeneration>> = self.generations.all();
-        // Between batches: one analyzed in the old language was handed to the writer before this, all others come
-        // after.
-        let _between: Vec<_> = all.iter().map(|generation| generation.batching.lock()).collect();
-        for namespace in namespace.parts() {
-            let generations = all.iter().map(|loaded| (loaded.generation.id, &*loaded.embedder)).collect();
-            let rebuild = LexicalRebuild { namespace, generations, language: Some(language) };
-            let publish = {
-                let all = all.clone();
-                move |changes: Vec<Vec<SegmentChange>>| {
-                    for (generation, changes) in all.iter().zip(changes) {
-                        generation.publish(NamespaceChange::Segments(namespace, Some(language), changes));
-                    }
-                }
-            };
-            rebuild.commit(&self.store, &workers.writer, publish)?;
-        }
-        Ok(())
     }
 }

@@ -15,8 +15,8 @@ use crate::{
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    lexical::{Analyzer, Language, MAX_ROWS, Segment},
-    recall::{NamespaceChange, SegmentChange, language, read_segment},
+    lexical::{Analyzer, ChosenLanguage, Language, LanguageOrigin, MAX_ROWS, Segment},
+    recall::{NamespaceChange, SegmentChange, read_segment},
     store::{Store, Transaction},
 };
 
@@ -135,13 +135,15 @@ pub(super) struct LexicalRebuild<'a> {
     pub(super) namespace: NamespaceId,
     /// The generations whose indexes are rebuilt, and their embedders.
     pub(super) generations: Vec<(GenerationId, &'a dyn Embedder)>,
-    /// The language to set; if the namespace has it already, nothing is rebuilt. `None` rebuilds in the stored
-    /// language.
-    pub(super) language: Option<Language>,
+    /// The language to store. If the texts are analyzed in it already, nothing is rebuilt; a guess changes nothing if a
+    /// language was stored meanwhile. `None` rebuilds in the stored language.
+    pub(super) language: Option<ChosenLanguage>,
 }
 
 /// The outcome of one attempt.
 enum Attempt {
+    /// The segments stay.
+    Unchanged,
     /// The segments were stored: the changes of each generation.
     Stored(Vec<Vec<SegmentChange>>),
     /// Nothing was stored, as these texts came meanwhile.
@@ -184,6 +186,7 @@ impl LexicalRebuild<'_> {
             };
             let publish = publish.clone();
             let finish = move |attempt: Result<Attempt>| match attempt? {
+                Attempt::Unchanged => Ok(Vec::new()),
                 Attempt::Stored(changes) => {
                     publish(changes);
                     Ok(Vec::new())
@@ -204,10 +207,8 @@ impl LexicalRebuild<'_> {
     /// The windows of all long texts, for each generation; none if nothing is to be rebuilt.
     fn windows(&self, store: &Store) -> Result<Vec<TextWindows>> {
         let snapshot = store.read()?;
-        let windows = |&(generation, embedder): &(GenerationId, &dyn Embedder)| match has_language(
-            self.language,
-            snapshot.namespaces().language(self.namespace)?.as_deref(),
-        ) {
+        let is_unchanged = is_unchanged(self.language, &snapshot.namespaces().language(self.namespace));
+        let windows = |&(generation, embedder): &(GenerationId, &dyn Embedder)| match is_unchanged {
             true => Ok(TextWindows::default()),
             false => TextWindows::read(&snapshot, generation, self.namespace, embedder),
         };
@@ -215,22 +216,31 @@ impl LexicalRebuild<'_> {
     }
 }
 
-fn has_language(wanted: Option<Language>, stored: Option<&str>) -> bool {
-    wanted.is_some_and(|wanted| stored.unwrap_or(Language::default().as_str()) == wanted.as_str())
+/// Returns true if the stored language analyzes texts as the wanted one does. One that is unknown does not.
+fn is_unchanged(wanted: Option<ChosenLanguage>, stored: &Result<ChosenLanguage>) -> bool {
+    wanted.is_some_and(|wanted| stored.as_ref().is_ok_and(|stored| stored.language == wanted.language))
 }
 
 fn attempt(
     transaction: &Transaction,
     namespace: NamespaceId,
     generations: &[GenerationId],
-    wanted: Option<Language>,
+    wanted: Option<ChosenLanguage>,
     windows: &[TextWindows],
 ) -> Result<Attempt> {
-    let stored = transaction.namespaces().language(namespace)?;
-    if has_language(wanted, stored.as_deref()) {
-        return Ok(Attempt::Stored(vec![Vec::new(); generations.len()]));
+    let namespaces = transaction.namespaces();
+    let is_guess = wanted.is_some_and(|wanted| wanted.origin == LanguageOrigin::Guessed);
+    if is_guess && !namespaces.awaits_guess(namespace)? {
+        return Ok(Attempt::Unchanged);
     }
-    let language = wanted.map_or_else(|| language(stored), Ok)?;
+    let stored = namespaces.language(namespace);
+    if let Some(wanted) = wanted
+        && is_unchanged(Some(wanted), &stored)
+    {
+        namespaces.set_language(namespace, wanted)?;
+        return Ok(Attempt::Unchanged);
+    }
+    let language = wanted.map_or(stored, Ok)?.language;
     let (mut segments, mut unknown) = (Vec::new(), Vec::new());
     for (at, (&generation, windows)) in generations.iter().zip(windows).enumerate() {
         let built = build_segments(transaction, generation, namespace, language, windows)?;
@@ -242,7 +252,7 @@ fn attempt(
         return Ok(Attempt::Unknown(unknown));
     }
     if let Some(wanted) = wanted {
-        transaction.namespaces().set_language(namespace, wanted.as_str())?;
+        namespaces.set_language(namespace, wanted)?;
     }
     let store = |(&generation, segments)| replace_segments(transaction, generation, namespace, segments);
     Ok(Attempt::Stored(generations.iter().zip(segments).map(store).collect::<Result<_>>()?))

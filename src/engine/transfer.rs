@@ -11,7 +11,6 @@ use crate::{
     documents::check_imported,
     error::{Error, Result},
     ids::Namespace,
-    lexical::Language,
     store::{DocumentLine, ExportHeader, ExportLine, Transaction, TransferReport},
 };
 
@@ -182,11 +181,6 @@ impl<R: BufRead> ExportReader<R> {
                     header.check().map_err(|reason| self.fault(reason))?;
                     self.header = Some(header);
                     continue;
-                }
-                ExportLine::Namespace(namespace) => {
-                    let language = namespace.language.as_deref().map(str::parse::<Language>).transpose();
-                    language.map_err(|error| self.fault(error.to_string()))?;
-                    return Ok(Some((ExportLine::Namespace(namespace), read)));
                 }
                 ExportLine::Document(document) => {
                     let DocumentLine { key, value, texts, expiry, .. } = &*document;

@@ -11,7 +11,7 @@ use crate::{
     ids::{GenerationId, NamespaceId},
     lexical::{Analyzer, Document, Language, MAX_ROWS, MAX_TERMS, Segment, SpeakerAndQuestion, merge_plan},
     message::IndexedText,
-    recall::{AddedRows, SegmentChange, language, read_segment},
+    recall::{AddedRows, SegmentChange, read_segment},
     store::{Embedded, SegmentInfo, Snapshot, Transaction},
 };
 
@@ -47,7 +47,7 @@ impl VectorBatch {
         let language = match self.languages.get(&embedded.namespace) {
             Some(&language) => language,
             None => {
-                let language = language(snapshot.namespaces().language(embedded.namespace)?)?;
+                let language = snapshot.namespaces().language(embedded.namespace)?.language;
                 self.languages.insert(embedded.namespace, language);
                 language
             }

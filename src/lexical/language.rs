@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use rust_stemmers::{Algorithm, Stemmer};
+use serde::{Serialize, Serializer};
 use snowball_stemmers_rs as newer;
 
 use crate::error::{Error, Result};
@@ -134,6 +135,34 @@ impl Language {
     pub(super) fn from_code(code: u8) -> Option<Language> {
         Language::ALL.get(usize::from(code)).copied()
     }
+}
+
+impl Serialize for Language {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Where the language of a namespace is from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LanguageOrigin {
+    /// Nowhere: the namespace has too few messages for a guess, or they are in a language without a stemmer, or in
+    /// several. Its texts are analysed as English.
+    #[default]
+    Default,
+    /// The language was guessed from the namespace's first messages.
+    Guessed,
+    /// The language was set by [`Engine::set_language`](crate::Engine::set_language), or imported.
+    Set,
+}
+
+/// The language of a namespace, and where it is from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChosenLanguage {
+    pub(crate) language: Language,
+    pub(crate) origin: LanguageOrigin,
 }
 
 impl FromStr for Language {

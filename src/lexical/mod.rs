@@ -15,6 +15,7 @@ mod analyzer;
 mod characters;
 mod compound;
 mod digits;
+mod guess;
 mod index;
 mod language;
 mod numbers;
@@ -26,6 +27,8 @@ mod terms;
 mod tests;
 
 pub(crate) use analyzer::{Analyzer, SpeakerAndQuestion};
+pub(crate) use guess::LanguageGuesser;
 pub(crate) use index::{Collection, LexicalIndex, Scores};
-pub use language::Language;
+pub(crate) use language::ChosenLanguage;
+pub use language::{Language, LanguageOrigin};
 pub(crate) use segment::{Document, MAX_ROWS, MAX_TERMS, OpenSegment, Segment, merge_plan};

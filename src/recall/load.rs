@@ -113,7 +113,7 @@ pub(crate) fn load(
             Vectors::Graph(Arc::clone(&graph.insert(found).graph))
         }
     };
-    let language = language(snapshot.namespaces().language(namespace)?)?;
+    let language = snapshot.namespaces().language(namespace)?.language;
     let Some(lexical) = stored.read_lexical(language, &metas)? else { return Ok(None) };
     let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
     let index = NamespaceIndex::new(vectors, dimension, metas, lexical, language);
@@ -236,16 +236,6 @@ fn graph_options(config: &Config, precision: Precision) -> HnswOptions {
     options
 }
 
-/// Parses the language stored for a namespace; the default one if none is stored.
-///
-/// # Errors
-/// [`Error::Corrupted`] if it is no language.
-pub(crate) fn language(stored: Option<String>) -> Result<Language> {
-    stored.map_or(Ok(Language::default()), |name| {
-        name.parse().map_err(|_| Error::corrupted(format!("the stored language {name:?} of a namespace is unknown")))
-    })
-}
-
 /// Parses a stored segment.
 ///
 /// # Errors
@@ -324,12 +314,12 @@ fn check_segments(
         // The namespace was written by an older release: its lexical index is built when it is first loaded.
         return Ok(());
     }
-    let language = match language(snapshot.namespaces().language(namespace)?) {
+    let language = match snapshot.namespaces().language(namespace) {
         Err(error @ Error::Corrupted { .. }) => {
             report(error.to_string());
             return Ok(());
         }
-        language => language?,
+        language => language?.language,
     };
     // The document of each row is that of its newest segment.
     let mut documents: HashMap<u32, Document> = HashMap::new();

@@ -48,7 +48,7 @@ pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
 pub(crate) use find::find_hits;
 pub(crate) use hit::Seen;
 pub use hit::{Hit, Hits, ScoreBreakdown};
-pub(crate) use load::{ReadGraph, check_graphs, check_lexical, language, load, read_segment};
+pub(crate) use load::{ReadGraph, check_graphs, check_lexical, load, read_segment};
 pub use multi_namespace::Scope;
 pub(crate) use multi_namespace::{LoadedHandle, Member, MultiNamespaceSearch};
 pub(crate) use namespace::LoadedMessages;

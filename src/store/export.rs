@@ -8,6 +8,7 @@ use super::{
     documents::{self, Documents},
     export_line::*,
     message_record::{MessageRecord, OldMessage},
+    namespaces::Namespaces,
     schema::*,
     sessions::{Idle, Sessions, Window},
     tables::{ReadableTable, Tables},
@@ -107,7 +108,7 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             let BlockRecord { state, revision } = codec::decode(value.value())?;
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
-        let language = self.tables.table(LANGUAGES)?.get(id.0)?.map(|value| value.value().to_owned());
+        let language = Namespaces(self.tables).language_set_by_hand(id)?;
         let has_documents = Documents(self.tables).any(id, self.now)?;
         if sessions.is_empty() && shared.is_empty() && language.is_none() && !has_documents {
             return Ok(());

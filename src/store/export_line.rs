@@ -73,8 +73,9 @@ pub(crate) struct NamespaceLine {
     pub(super) namespace: String,
     /// Higher than all sequence numbers in the namespace.
     pub(super) next_seq: u64,
+    /// The language, if one was set. A guess is derived from the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) language: Option<String>,
+    pub(super) language: Option<String>,
 }
 
 /// The state of a block that all sessions of the namespace share.

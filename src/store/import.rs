@@ -21,6 +21,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{Namespace, check_id},
+    lexical::{ChosenLanguage, LanguageOrigin},
     message::Timestamp,
 };
 
@@ -288,13 +289,14 @@ impl ImportedNamespace {
         let raise = target.documents.edit.reserve(&mut open, line.next_seq);
         target.ensure(raise <= MAX_SEQ, || format!("{name:?} has no sequence numbers left"))?;
         let namespaces = Namespaces(target.tables);
-        let stored = namespaces.language(id)?;
+        let stored = namespaces.language_set_by_hand(id)?;
         let had_texts = target.documents.edit.known_namespace(&name.document_texts())?.is_some();
         match &line.language {
             // Where nothing was ever stored, no index knows another language.
-            Some(language) if open.is_new() && !had_texts && stored.is_none() => {
-                namespaces.set_language(id, language)?;
-                namespaces.set_language(id.document_texts(), language)?;
+            Some(name) if open.is_new() && !had_texts && stored.is_none() => {
+                let language = name.parse().map_err(|error: Error| target.fault(error.to_string()))?;
+                let language = ChosenLanguage { language, origin: LanguageOrigin::Set };
+                id.parts().into_iter().try_for_each(|part| namespaces.set_language(part, language))?;
             }
             language => target.ensure(*language == stored, || {
                 let [own, exported] = [&stored, language].map(|language| language.as_deref().unwrap_or("no language"));

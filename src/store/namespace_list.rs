@@ -21,6 +21,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
+    lexical::{ChosenLanguage, Language, LanguageOrigin},
 };
 
 /// The namespaces, and the messages and documents, that one commit of a deletion has, and one namespace more.
@@ -39,6 +40,10 @@ pub struct NamespaceInfo {
     pub sessions: u64,
     /// Number of documents, including those that have expired and are not deleted yet.
     pub documents: u64,
+    /// The language in which its texts are analysed.
+    pub language: Language,
+    /// Where the language is from.
+    pub language_origin: LanguageOrigin,
 }
 
 /// A part of the list of a database's namespaces.
@@ -153,7 +158,15 @@ impl<T: Tables> Namespaces<'_, T> {
                 last = Some(NamespaceCursor { number: record.id, namespace: namespace.clone() });
             }
             let sessions = count(&sessions, (record.id, "")..(record.id + 1, ""))?;
-            page.namespaces.push(NamespaceInfo { namespace, messages: record.messages, sessions, documents });
+            let ChosenLanguage { language, origin } = self.language(NamespaceId(record.id))?;
+            page.namespaces.push(NamespaceInfo {
+                namespace,
+                messages: record.messages,
+                sessions,
+                documents,
+                language,
+                language_origin: origin,
+            });
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(page)

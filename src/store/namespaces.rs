@@ -7,11 +7,12 @@
 use super::{
     codec,
     schema::*,
-    tables::{ReadableTable, Tables, WriteTable, WriteTransaction},
+    tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
 };
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
+    lexical::{ChosenLanguage, LanguageOrigin},
 };
 
 /// The tables of namespaces and of their languages.
@@ -40,8 +41,36 @@ impl<T: Tables> Namespaces<'_, T> {
         Err(Error::corrupted(format!("namespace {} has no name", namespace.0)))
     }
 
-    /// The language of a namespace, if one was set.
-    pub(crate) fn language(&self, namespace: NamespaceId) -> Result<Option<String>> {
+    /// The language of a namespace.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] if the stored one is unknown.
+    pub(crate) fn language(&self, namespace: NamespaceId) -> Result<ChosenLanguage> {
+        let Some(record) = self.language_record(namespace)? else { return Ok(ChosenLanguage::default()) };
+        let (name, origin) = match record.strip_suffix(GUESSED) {
+            Some("") => return Ok(ChosenLanguage::default()),
+            Some(name) => (name, LanguageOrigin::Guessed),
+            None => (&*record, LanguageOrigin::Set),
+        };
+        let unknown = |_| Error::corrupted(format!("the stored language {name:?} of a namespace is unknown"));
+        Ok(ChosenLanguage { language: name.parse().map_err(unknown)?, origin })
+    }
+
+    /// The name of the language that was set for a namespace; `None` if none was, or if it was guessed.
+    pub(crate) fn language_set_by_hand(&self, namespace: NamespaceId) -> Result<Option<String>> {
+        Ok(self.language_record(namespace)?.filter(|record| !record.ends_with(GUESSED)))
+    }
+
+    /// Returns true if a guess of the language of a namespace is to be stored: it has no language, and was not deleted
+    /// since the guess was made from its messages.
+    pub(crate) fn awaits_guess(&self, namespace: NamespaceId) -> Result<bool> {
+        let messages = self.0.table(MESSAGES)?;
+        let [own, of_documents] = namespace.whole().parts().map(|NamespaceId(id)| has(&messages, (id, 0)..(id + 1, 0)));
+        Ok(self.language_record(namespace)?.is_none() && (own? || of_documents?))
+    }
+
+    /// The record of the language of a namespace; `None` if it was neither set nor guessed.
+    pub(crate) fn language_record(&self, namespace: NamespaceId) -> Result<Option<String>> {
         let table = self.0.table(LANGUAGES)?;
         Ok(table.get(namespace.0)?.map(|value| value.value().to_owned()))
     }
@@ -58,12 +87,22 @@ impl Namespaces<'_, WriteTransaction> {
         Ok(NamespaceId(record_or_new(self.0, &mut self.0.table(NAMESPACES)?, namespace)?.id))
     }
 
-    /// Sets the language of a namespace.
-    pub(crate) fn set_language(&self, namespace: NamespaceId, language: &str) -> Result<()> {
-        self.0.table(LANGUAGES)?.insert(namespace.0, language)?;
+    /// Stores the language of a namespace. The default one is stored too: it says that a guess was tried, and is not tried
+    /// again.
+    pub(crate) fn set_language(&self, namespace: NamespaceId, language: ChosenLanguage) -> Result<()> {
+        let name = language.language.as_str();
+        let record = match language.origin {
+            LanguageOrigin::Set => name.to_owned(),
+            LanguageOrigin::Guessed => format!("{name}{GUESSED}"),
+            LanguageOrigin::Default => GUESSED.to_string(),
+        };
+        self.0.table(LANGUAGES)?.insert(namespace.0, record.as_str())?;
         Ok(())
     }
 }
+
+/// The mark after the name of a language that was guessed. Alone: the messages did not tell.
+const GUESSED: char = '?';
 
 /// The record of a namespace or of a companion, or `None` if nothing was ever put into it.
 pub(super) fn known(

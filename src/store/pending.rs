@@ -106,6 +106,18 @@ impl<T: Tables> Pending<'_, T> {
         Ok(found)
     }
 
+    /// The namespaces that have pending messages in a generation.
+    pub(crate) fn namespaces(&self, GenerationId(generation): GenerationId) -> Result<Vec<NamespaceId>> {
+        let table = self.0.table(PENDING)?;
+        let (mut namespaces, mut next) = (Vec::new(), 0);
+        while let Some(entry) = table.range((generation, next, 0)..=(generation, u32::MAX, u64::MAX))?.next() {
+            let (_, namespace, _) = entry?.0.value();
+            namespaces.push(NamespaceId(namespace));
+            next = namespace + 1;
+        }
+        Ok(namespaces)
+    }
+
     /// Number of messages that are pending in a generation. Cost: a pass over their keys.
     pub(crate) fn count(&self, generation: GenerationId) -> Result<u64> {
         let all = (generation.0, 0, 0)..=(generation.0, u32::MAX, u64::MAX);

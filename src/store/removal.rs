@@ -19,7 +19,7 @@ use crate::{
 /// was set. Returns true if it was removed.
 pub(super) fn remove_if_unused(tables: &WriteTransaction, name: &Namespace) -> Result<bool> {
     let Some(id) = Namespaces(tables).id(name)? else { return Ok(false) };
-    let is_unused = is_empty(tables, id)? && Namespaces(tables).language(id)?.is_none();
+    let is_unused = is_empty(tables, id)? && Namespaces(tables).language_set_by_hand(id)?.is_none();
     if is_unused {
         remove(tables, name, id)?;
     }

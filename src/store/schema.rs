@@ -220,7 +220,7 @@ tables! {
     /// [`NAMESPACES`]: nothing that lists namespaces meets them.
     DOCUMENT_NAMESPACES: &str => Bytes = "document_namespaces", Keys::Name(|name| name), Primary::Head;
 
-    /// Namespace → the language of its text analysis, if one was set.
+    /// Namespace → the language of its text analysis, if it was set or guessed.
     LANGUAGES: u32 => &str = "languages", Keys::Namespace(|id| id), Primary::Head;
 
     /// Namespace → [`HoldRecord`]: the legal holds, which also cover the namespaces under it.

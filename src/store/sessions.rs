@@ -9,6 +9,7 @@ use std::{collections::HashSet, ops::RangeInclusive, sync::Arc};
 use redb::ReadTransaction;
 
 use super::{
+    codec,
     message_record::MessageRecord,
     schema::*,
     tables::{ReadTable, ReadableTable, Tables, WriteTable, WriteTransaction},
@@ -91,6 +92,27 @@ impl<T: Tables> Messages<'_, T> {
     pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
         let message = self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq));
         message.map_err(|error| error.within(|| format!("message {id:?}")))
+    }
+
+    /// Passes the text of each message of a namespace to `visit`, in the order of their sequence numbers, until it returns
+    /// a value. That of a system prompt or a tool is passed as empty.
+    pub(crate) fn find_in_texts<R>(
+        &self,
+        namespace: NamespaceId,
+        mut visit: impl FnMut(&str) -> Option<R>,
+    ) -> Result<Option<R>> {
+        for entry in self.0.table(MESSAGES)?.range((namespace.0, 0)..=(namespace.0, u64::MAX))? {
+            let (_, record) = entry?;
+            let message = codec::decode::<MessageRecord>(record.value())?.message()?;
+            let text = match message.role {
+                Role::User | Role::Assistant => message.borrowed_text(),
+                _ => "".into(),
+            };
+            if let Some(found) = visit(&text) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// The sequence number of a message.

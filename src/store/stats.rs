@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     codec,
-    namespaces::documents_of,
+    namespaces::{Namespaces, documents_of},
     rows::Rows,
     schema::*,
     sessions::{Batches, History, Sessions},
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     error::Result,
     ids::{GenerationId, Namespace, NamespaceId},
+    lexical::ChosenLanguage,
 };
 
 /// Bytes of the file by kind of data.
@@ -43,6 +44,7 @@ pub(crate) struct NamespaceCounts {
     pub(crate) vectors: u64,
     pub(crate) pending: u64,
     pub(crate) buffered: u64,
+    pub(crate) language: ChosenLanguage,
 }
 
 impl Snapshot {
@@ -120,6 +122,7 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: Option<Generatio
             vectors,
             pending: waits,
             buffered,
+            language: Namespaces(tables).language(NamespaceId(record.id))?,
         });
     }
     Ok(counts)

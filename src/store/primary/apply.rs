@@ -265,7 +265,7 @@ impl ApplyChanges<'_> {
         let Head { next_seq, next_session, messages, .. } = *head;
         let record = NamespaceRecord { id, next_seq, next_session, messages };
         namespaces::write_record(&mut self.0.table(NAMESPACES)?, name, &record)?;
-        if Namespaces(self.0).language(NamespaceId(id))? != head.language {
+        if Namespaces(self.0).language_record(NamespaceId(id))? != head.language {
             for namespace in NamespaceId(id).parts() {
                 self.put(LANGUAGES, namespace.0, head.language.as_deref())?;
                 self.0.effects().languages.push(namespace);

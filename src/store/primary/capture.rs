@@ -263,7 +263,7 @@ fn head(tables: &WriteTransaction, namespace: &str, before: &VersionRecord) -> R
         next_session: texts.next_session,
         texts: texts.messages,
     });
-    let language = Namespaces(tables).language(NamespaceId(id))?;
+    let language = Namespaces(tables).language_record(NamespaceId(id))?;
     Ok((Head { exists: true, next_seq, next_session, messages, language, documents }, Some(id)))
 }
 

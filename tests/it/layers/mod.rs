@@ -42,7 +42,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (1, "client", &["error", "ids"], &["chat", "embed", "message"]),
     (1, "import", &["error", "ids", "lock"], &["client", "model_folders", "onnx"]),
     (2, "default_embedder", &["config", "embed", "error", "ids", "model_folders", "onnx"], &[]),
-    (2, "store", &["config", "encryption", "error", "filter", "forget", "ids", "lock", "message", "new_file"], &[]),
+    (2, "store", &["config", "encryption", "error", "filter", "forget", "ids", "lexical", "lock", "message", "new_file"], &[]),
     (2, "cache", &["config", "embed", "encryption", "error", "ids", "lock", "new_file"], &[]),
     (3, "shared", &["error", "ids", "store"], &[]),
     (3, "recall", &["config", "embed", "error", "filter", "ids", "lexical", "message", "store"], &[]),
@@ -56,7 +56,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "engine", &["cache", "calls", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "forget", "ids", "journal", "lexical", "message", "recall", "shared", "store"], &[]),
     (4, "memory", &["block", "buffer", "calls", "compose", "error", "history", "ids", "message", "recall", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
-    (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "recall", "shared", "store"], &["engine"]),
+    (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "lexical", "recall", "shared", "store"], &["engine"]),
     (4, "fuzzing", &["lexical", "model_folders", "onnx", "store"], &[]),
 ];
 
@@ -79,6 +79,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("same_file", &["lock", "store", "crates/cli"]),
     ("rust_stemmers", &["lexical"]),
     ("snowball_stemmers_rs", &["lexical"]),
+    ("whatlang", &["lexical"]),
     ("unicode_segmentation", &["lexical"]),
     ("ureq", &["client", "import", "crates/cli", "crates/server"]),
     ("base64", &["client", "crates/server"]),

@@ -1,9 +1,14 @@
-//! Languages: how text becomes terms, and when a namespace changes its own.
+//! Languages: how text becomes terms, when a namespace changes its own, and when it is guessed.
 
-use mnemon::{Engine, Language};
+use std::sync::Arc;
+
+use mnemon::{
+    Engine, Language, Message, Role,
+    admin::LanguageOrigin::{self, Default as Unknown, Guessed, Set},
+};
 
 use super::{SPACE, filled, lexical, put, recall, said};
-use crate::support::{Db, message, namespace};
+use crate::support::{Db, GERMAN, Hashing, chat, message, namespace};
 
 fn set(engine: &Engine, language: Language) {
     engine.blocking().set_language(&namespace(SPACE), language).unwrap();
@@ -135,9 +140,157 @@ fn a_language_survives_a_reindex_and_pending_messages() {
     assert_eq!(said(&engine, "haus").len(), 2);
     drop(engine);
     let embedder = super::hashing(48, usize::MAX);
-    let embedder = std::sync::Arc::new(embedder);
-    crate::support::reindex(&db, std::sync::Arc::clone(&embedder), None, crate::support::go_on).unwrap();
+    let embedder = Arc::new(embedder);
+    crate::support::reindex(&db, Arc::clone(&embedder), None, crate::support::go_on).unwrap();
     db.assert_sound();
     let engine = db.open_with(embedder);
     assert_eq!(said(&engine, "haus").len(), 2);
+}
+
+const ENGLISH: [&str; 6] = [
+    "Good morning, yesterday we went to see two of the houses by the lake.",
+    "Which of the two did you like better, and how much do they want for it?",
+    "The one with the garden is nicer, but it costs a lot more than the other.",
+    "Did you ask when they were last renovated and who lived there before?",
+    "Yes, both of them have had a new heating for about three years now.",
+    "Then I would wait until the autumn, when they may become cheaper.",
+];
+
+const FRENCH: [&str; 5] = [
+    "Bonjour, hier nous avons visité deux maisons au bord du lac.",
+    "Laquelle des deux maisons vous a le plus plu, et pourquoi ?",
+    "Celle avec le jardin est plus belle, mais elle coûte beaucoup plus cher.",
+    "Est-ce que vous avez demandé quand elles ont été rénovées ?",
+    "Oui, les deux ont un nouveau chauffage depuis trois ans.",
+];
+
+const POLISH: [&str; 5] = [
+    "Dzień dobry, wczoraj obejrzeliśmy dwa domy nad jeziorem.",
+    "Który z nich bardziej wam się spodobał i dlaczego?",
+    "Ten z ogrodem jest ładniejszy, ale niestety dużo droższy.",
+    "Czy pytaliście, kiedy były ostatnio remontowane?",
+    "Tak, oba mają od trzech lat nowe ogrzewanie i nowy dach.",
+];
+
+fn chosen(engine: &Engine) -> (Language, LanguageOrigin) {
+    let page = engine.blocking().namespaces(Some(&namespace(SPACE)), None, 1).unwrap();
+    (page.namespaces[0].language, page.namespaces[0].language_origin)
+}
+
+fn in_stats(db: &Db) -> (Language, LanguageOrigin) {
+    let stats = mnemon::stats(&db.path).unwrap();
+    (stats.namespaces[0].language, stats.namespaces[0].language_origin)
+}
+
+#[test]
+fn a_language_is_guessed_from_the_first_messages() {
+    let mixed = GERMAN.iter().zip(ENGLISH).flat_map(|(german, english)| [*german, english]).collect::<Vec<_>>();
+    for (texts, expected) in [
+        (&GERMAN[..], (Language::German, Guessed)),
+        (&GERMAN[..4], (Language::English, Unknown)),
+        (&ENGLISH, (Language::English, Guessed)),
+        (&FRENCH, (Language::French, Guessed)),
+        (&POLISH, (Language::English, Unknown)),
+        (&mixed, (Language::English, Unknown)),
+    ] {
+        for at_once in [true, false] {
+            let db = Db::new();
+            let engine = db.open();
+            match at_once {
+                true => put(&engine, chat(texts)),
+                false => chat(texts).into_iter().for_each(|message| put(&engine, vec![message])),
+            }
+            assert_eq!(chosen(&engine), expected, "{texts:?}");
+            if expected.0 == Language::German {
+                assert_eq!(said(&engine, "haus").len(), texts.len(), "those that were indexed before, too");
+            }
+            drop(engine);
+            assert_eq!(in_stats(&db), expected);
+            db.assert_sound();
+            let reader = Engine::builder(&db.path).embedder(Arc::new(Hashing::new(32))).open_read_only().unwrap();
+            assert_eq!(chosen(&reader), expected);
+            assert!(!said(&reader, texts[0]).is_empty(), "nothing is left to be rebuilt");
+        }
+    }
+}
+
+/// Until then texts are analyzed as English.
+#[test]
+fn a_guess_waits_for_enough_text_and_is_made_once() {
+    let db = Db::new();
+    let engine = db.open();
+    put(&engine, chat(&GERMAN[..3]));
+    assert_eq!((chosen(&engine), said(&engine, "haus").len()), ((Language::English, Unknown), 0));
+    let system: Message = Message { role: Role::System, ..message("system", &ENGLISH.concat()) };
+    put(&engine, vec![system]);
+    assert_eq!(chosen(&engine), (Language::English, Unknown), "not by a system prompt");
+    // What is pending is found by the language of what is not.
+    engine.blocking().put(&namespace(SPACE), chat(&GERMAN)).unwrap();
+    engine.blocking().flush().unwrap();
+    assert_eq!((chosen(&engine), said(&engine, "haus").len()), ((Language::German, Guessed), 8));
+    let english = (0..60).map(|at| message(&format!("e{at}"), ENGLISH[at % ENGLISH.len()]));
+    put(&engine, english.collect());
+    assert_eq!(chosen(&engine), (Language::German, Guessed), "later messages change nothing");
+    drop(engine);
+    db.assert_sound();
+}
+
+#[test]
+fn a_language_that_is_set_is_never_guessed() {
+    for language in [Language::English, Language::Other, Language::French] {
+        let db = Db::new();
+        let engine = db.open();
+        set(&engine, language);
+        put(&engine, chat(&GERMAN));
+        assert_eq!(chosen(&engine), (language, Set));
+        drop(engine);
+        let engine = db.open();
+        put(&engine, vec![message("more", GERMAN[0])]);
+        assert_eq!(chosen(&engine), (language, Set), "opened again");
+        drop(engine);
+        db.assert_sound();
+    }
+    // The guess is replaced, also by the same language.
+    for language in [Language::English, Language::German, Language::Other] {
+        let (db, engine) = filled(chat(&GERMAN));
+        set(&engine, language);
+        put(&engine, vec![message("more", GERMAN[0])]);
+        assert_eq!(chosen(&engine), (language, Set));
+        assert_eq!(said(&engine, "haus").is_empty(), language != Language::German);
+        drop(engine);
+        assert_eq!(in_stats(&db), (language, Set));
+        db.assert_sound();
+    }
+}
+
+/// A namespace that is made again is guessed again; one that only a guess is left of is removed.
+#[test]
+fn a_guess_goes_with_its_namespace() {
+    let (db, engine) = filled(chat(&GERMAN));
+    engine.blocking().delete_namespace(&namespace(SPACE)).unwrap();
+    put(&engine, chat(&FRENCH));
+    assert_eq!(chosen(&engine), (Language::French, Guessed));
+    assert!(!said(&engine, "visitée").is_empty());
+    engine.blocking().delete_session(&namespace(SPACE), "default").unwrap();
+    assert_eq!(mnemon::stats(&db.path).unwrap().namespaces.len(), 0);
+    put(&engine, chat(&ENGLISH));
+    assert_eq!(chosen(&engine), (Language::English, Guessed));
+    drop(engine);
+    db.assert_sound();
+}
+
+/// An export has the languages that were set. A guess is made again.
+#[test]
+fn a_guess_is_not_exported() {
+    let (_from, engine) = filled(chat(&GERMAN));
+    let mut export = Vec::new();
+    engine.blocking().export(&namespace(SPACE), &mut export).unwrap();
+    assert!(!String::from_utf8(export.clone()).unwrap().contains("german"));
+    let to = Db::new();
+    let other = to.open();
+    other.blocking().import(&export[..]).unwrap();
+    other.blocking().flush().unwrap();
+    assert_eq!((chosen(&other), said(&other, "haus").len()), ((Language::German, Guessed), 8));
+    drop(other);
+    to.assert_sound();
 }

@@ -14,10 +14,10 @@ mod unshare;
 
 use std::{sync::Arc, time::Duration};
 
-use mnemon::{Config, Engine, Freshness, Message, Query};
+use mnemon::{Config, Engine, Freshness, Language, Message, Query, admin::LanguageOrigin};
 
 use crate::{
-    support::{Db, Hashing, namespace, postgres::server},
+    support::{Db, GERMAN, Hashing, chat, message, namespace, postgres::server, recall::lexical},
     transfer,
 };
 
@@ -49,6 +49,41 @@ fn what_one_machine_stores_another_has() {
     second.blocking().delete(&space, vec!["m1".into()]).unwrap();
     assert_eq!(first.blocking().get(&space, "m1").unwrap(), None);
     assert_eq!(first.blocking().get(&space, "m2").unwrap().unwrap().text(), "the bike is red");
+}
+
+/// The guess is part of what machines share: whoever embeds makes it, and the others follow.
+#[test]
+fn a_guessed_language_is_that_of_all_machines() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let (a, b) = (Db::new(), Db::new());
+    let (first, second) = (open(&a, &address), open(&b, &address));
+    let space = namespace("acme/ada");
+    let chosen = |engine: &Engine| {
+        let page = engine.blocking().namespaces(None, None, 1).unwrap();
+        (page.namespaces[0].language, page.namespaces[0].language_origin)
+    };
+    let found = |engine: &Engine| {
+        let hits = engine.blocking().recall(&space, lexical("haus").k(20)).unwrap();
+        hits.iter().filter(|hit| hit.breakdown.bm25 > 0.0).count()
+    };
+    first.blocking().put(&space, chat(&GERMAN[..4])).unwrap();
+    first.blocking().flush().unwrap();
+    assert_eq!((found(&first), found(&second)), (0, 0), "too few letters for a guess");
+    second.blocking().put(&space, chat(&GERMAN)).unwrap();
+    second.blocking().flush().unwrap();
+    assert_eq!(chosen(&second), (Language::German, LanguageOrigin::Guessed));
+    first.blocking().flush().unwrap();
+    assert_eq!(chosen(&first), (Language::German, LanguageOrigin::Guessed));
+    assert_eq!((found(&first), found(&second)), (8, 8));
+    first.blocking().set_language(&space, Language::Other).unwrap();
+    second.blocking().put(&space, vec![message("more", GERMAN[0])]).unwrap();
+    second.blocking().flush().unwrap();
+    assert_eq!(chosen(&second), (Language::Other, LanguageOrigin::Set));
+    assert_eq!((found(&first), found(&second)), (0, 0));
+    drop((first, second));
+    a.assert_sound();
+    b.assert_sound();
 }
 
 #[test]

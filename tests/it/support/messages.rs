@@ -8,6 +8,23 @@ pub(crate) fn message(id: &str, text: &str) -> Message {
     Message::user(text).with_id(id)
 }
 
+/// Returns messages of these texts, with the ids m0, m1, ...
+pub(crate) fn chat(texts: &[&str]) -> Vec<Message> {
+    texts.iter().enumerate().map(|(at, text)| message(&format!("m{at}"), text)).collect()
+}
+
+/// A chat in German, in which each message is about houses.
+pub(crate) const GERMAN: [&str; 8] = [
+    "Guten Morgen, gestern haben wir uns zwei Häuser angesehen.",
+    "Welche der beiden Häuser hat euch denn besser gefallen?",
+    "Die Häuser am See sind schöner, aber leider auch viel teurer.",
+    "Habt ihr gefragt, wann die Häuser das letzte Mal renoviert wurden?",
+    "Ja, beide Häuser haben seit drei Jahren eine neue Heizung.",
+    "Dann würde ich noch warten, bis die Häuser im Herbst billiger werden.",
+    "Meine Schwester meint, solche Häuser sind im Herbst schon verkauft.",
+    "Ich rufe morgen früh den Makler an und frage nach den Häusern.",
+];
+
 /// Returns the messages' ids.
 pub(crate) fn ids<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<&'m str> {
     messages.into_iter().map(|message| message.id.as_str()).collect()

@@ -28,7 +28,7 @@ use mnemon::{
 };
 
 pub(crate) use embedders::Hashing;
-pub(crate) use messages::{any_message, call, conversation, ids, message, result, splits_a_call, words};
+pub(crate) use messages::{GERMAN, any_message, call, chat, conversation, ids, message, result, splits_a_call, words};
 pub(crate) use random::{below, normalized, random, vectors};
 
 /// A temporary folder with the path of a database in it.
