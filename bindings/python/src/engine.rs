@@ -284,7 +284,8 @@ impl Engine {
         self.shared.call(py, async |engine| engine.delete_session(&namespace, &session).await)
     }
 
-    /// Returns the namespaces under a prefix, itself included, or all, in their order, as dicts with their sizes.
+    /// Returns the namespaces under a prefix, itself included, or all, in their order, as dicts with their sizes and
+    /// languages.
     #[pyo3(signature = (prefix = None))]
     fn namespaces<'py>(&self, py: Python<'py>, prefix: Option<Space>) -> PyResult<Bound<'py, PyAny>> {
         const PAGE: usize = 1000;

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
     /// The language whose rules reduce words to their stems, such as german, or other. Stored for each namespace that
-    /// gets messages. Default: the namespace's language, which is english at first.
+    /// gets messages. Default: the namespace's language, which is guessed from its first messages if none was set.
     #[arg(long)]
     language: Option<Language>,
     /// A file that caches vectors by text and model, at most 1 GiB; created if it is missing. Pays for models that take

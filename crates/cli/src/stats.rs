@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use mnemon::{CacheFileStats, EngineStats, GenerationState, Stats};
+use mnemon::{
+    CacheFileStats, EngineStats, GenerationState, Stats,
+    admin::{LanguageOrigin, NamespaceStats},
+};
 use serde::Serialize;
 
 use crate::{
@@ -124,20 +127,29 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
         ))?;
     }
     output::line(&format!(
-        "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  namespace",
-        "messages", "sessions", "documents", "vectors", "pending", "buffered"
+        "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  {:<19}  namespace",
+        "messages", "sessions", "documents", "vectors", "pending", "buffered", "language"
     ))?;
     for namespace in &stats.namespaces {
         output::line(&format!(
-            "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  {}",
+            "{:>10} {:>9} {:>10} {:>10} {:>8} {:>9}  {:<19}  {}",
             namespace.messages,
             namespace.sessions,
             namespace.documents,
             namespace.vectors,
             namespace.pending,
             namespace.buffered,
+            language(namespace),
             namespace.namespace
         ))?;
     }
     Ok(())
+}
+
+fn language(namespace: &NamespaceStats) -> String {
+    match namespace.language_origin {
+        LanguageOrigin::Guessed => format!("{}, guessed", namespace.language),
+        LanguageOrigin::Set => format!("{}, set", namespace.language),
+        _ => namespace.language.to_string(),
+    }
 }

@@ -29,6 +29,8 @@ class NamespaceInfo(TypedDict):
     messages: int
     sessions: int
     documents: int
+    language: str
+    language_origin: Literal["default", "guessed", "set"]
 
 
 class ModelIdentity(TypedDict):

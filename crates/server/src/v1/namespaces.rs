@@ -7,7 +7,7 @@ use axum::{
     extract::{Query, State},
     http::Method,
 };
-use mnemon::{Forget, IndexStats, Namespace, NamespaceCursor, Receipt};
+use mnemon::{Forget, IndexStats, Language, Namespace, NamespaceCursor, Receipt, admin::LanguageOrigin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -82,6 +82,12 @@ struct Counts {
     messages: u64,
     sessions: u64,
     documents: u64,
+    /// The language in which its texts are analysed, such as `german`.
+    #[schemars(with = "String")]
+    language: Language,
+    /// Where the language is from: `default`, `guessed` or `set`.
+    #[schemars(with = "String")]
+    language_origin: LanguageOrigin,
 }
 
 async fn list(
@@ -105,6 +111,8 @@ async fn list(
             messages: info.messages,
             sessions: info.sessions,
             documents: info.documents,
+            language: info.language,
+            language_origin: info.language_origin,
         }));
         after = page.next;
         if after.is_none() || namespaces.len() == limit {
