@@ -198,9 +198,7 @@ impl Shared {
     fn flush(self: &Arc<Self>, workers: &Workers, unmade: Unmade) -> Result<(FlushReport, u64)> {
         let span = Timed::enter(call_span!(INFO "flush", embedded));
         self.unflushed.store(0, Ordering::Relaxed);
-        if let Err(error) = self.guess_languages(workers) {
-            tracing::warn!(%error, "the languages of namespaces were not guessed; the next flush tries again");
-        }
+        self.guess_languages(workers)?;
         let sources = self.sources(None, unmade);
         let cursor = PendingCursor::default();
         let drained = self.drain(&self.generations.serving(), sources, cursor, workers, |_| !self.is_over())?;
