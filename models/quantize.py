@@ -49,7 +49,7 @@ def int8(weights, rows):
     """Returns the quantized encoder, calibrated with texts (lists of token ids)."""
     weights, peaks = dict(weights), observe(weights, rows)
     scales, ranges = {}, {}
-    for i in range(t.LAYERS):
+    for i in range(t.layers(weights)):
         layer = f"encoder.layer.{i}"
         spread(weights, layer, peaks[f"{layer}.{DOWN}"][1])
         ranges[f"{layer}.{DOWN}"] = FLOOR, CEILING
@@ -145,7 +145,7 @@ def encoder(weights, enter, dense):
              g("Concat", batch, g.const("one_head", np.array([1], np.int64)), length, length, axis=0))
 
     x = g("Reshape", x, flat)
-    for i in range(t.LAYERS):
+    for i in range(t.layers(weights)):
         layer = f"encoder.layer.{i}"
         inner = enter(g, x, f"{layer}.{ATTENTION}")
         heads = [g("Reshape", dense(g, inner, f"{layer}.{name}"), shape) for name in READERS[ATTENTION]]

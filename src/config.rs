@@ -121,16 +121,16 @@ impl fmt::Display for Precision {
     }
 }
 
-/// What a commit survives. As text: `disk`, `process`.
+/// The failures that a commit survives. As text: `disk`, `process`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// What a call has stored survives kills of the process, crashes of the system and power failures: each commit is
-    /// synced to the disk before the call returns.
+    /// A commit survives kills of the process, crashes of the system and power failures: it is synced to the disk before the
+    /// call returns.
     #[default]
     Disk,
-    /// What a call has stored survives kills of the process **but not a crash of the system or a power failure**: it is
-    /// given to the system, which writes it to the disk when it likes. After a crash of the system the last commits may
+    /// A commit survives kills of the process **but not a crash of the system or a power failure**: it is given to the
+    /// system, which writes it to the disk later. After a crash of the system the last commits may
     /// be missing, **or the file may be damaged**, so that what is left must be
     /// [salvaged](crate::DatabaseFile::salvage). Closing the engine syncs the file, and so do [`Engine::backup`] and
     /// [`Engine::purge`] with the file that they write. A put takes about a third of the time. For memories that can be
@@ -300,7 +300,7 @@ pub struct Config {
     pub journal: usize,
     /// Memory of the store's page cache, in bytes. Default: 64 MiB.
     pub cache_bytes: usize,
-    /// What a commit survives: power failures too, or only kills of the process. Default: [`Durability::Disk`].
+    /// The failures that a commit survives: power failures too, or only kills of the process. Default: [`Durability::Disk`].
     pub durability: Durability,
     /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
     /// can choose the bytes written around a crash. Default: false (redb's checksummed one-phase commit).

@@ -157,9 +157,7 @@ fn embed_all(
     let error = match embed(embedder, snapshot, waiting) {
         Ok(batch) => return Ok(batch),
         // No text is at fault, so halving the batch is of no use.
-        Err(error @ (Error::EmbedderUnavailable { .. } | Error::Storage(_) | Error::Corrupted { .. })) => {
-            return Err(error);
-        }
+        Err(error @ (Error::EmbedderUnavailable { .. } | Error::Storage(_))) => return Err(error),
         Err(error) => error,
     };
     if embed::documents(embedder, &[&unseen()]).is_err() {

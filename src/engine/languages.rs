@@ -95,8 +95,13 @@ impl Shared {
                 continue;
             }
             let mut guesser = LanguageGuesser::default();
-            if let Some(guessed) = snapshot.messages().find_in_texts(part, |text| guesser.read(text))? {
-                guesses.insert(namespace, guessed);
+            match snapshot.messages().find_in_texts(part, |text| guesser.read(text)) {
+                Ok(guessed) => guesses.extend(guessed.map(|guessed| (namespace, guessed))),
+                // A damaged message keeps no other namespace from being embedded.
+                Err(error @ Error::Corrupted { .. }) => {
+                    tracing::error!(%error, "the language of a namespace was not guessed");
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(guesses)

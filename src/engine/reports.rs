@@ -33,7 +33,7 @@ pub struct LinkReport {
     pub namespaces: u64,
     /// Vectors in them.
     pub vectors: u64,
-    /// Vectors in them that are linked. All, at the end.
+    /// Vectors in them that are linked; all of them once the call is done.
     pub linked: u64,
 }
 

@@ -212,6 +212,9 @@ class Operations:
     def flush(self, _: None) -> Step:
         yield self.engine.flush()
 
+    def link(self, _: None) -> Step:
+        yield self.engine.link()
+
     def backup(self, _: None) -> Step:
         path = self.folder / f"backup-{self.space.replace('/', '-')}.redb"
         yield self.engine.backup(path)

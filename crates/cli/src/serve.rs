@@ -70,8 +70,8 @@ pub(crate) struct Args {
     rate: NonZeroU32,
     #[command(flatten)]
     memory: MemoryOptions,
-    /// What stored messages survive: `disk`, power failures too; `process`, only kills of the server. Then a put takes a
-    /// third of the time, and a power failure may lose the last ones or damage the file.
+    /// The failures that stored messages survive: with `disk` power failures too, with `process` only kills of the server.
+    /// With `process` a put takes a third of the time, and a power failure may lose the last messages or damage the file.
     #[arg(long, value_name = "disk|process", default_value = "disk")]
     durability: Durability,
     /// Note recalls in the journal, which keeps the last N. `why` explains them.

@@ -51,10 +51,11 @@ impl Engine {
     /// afterwards.
     ///
     /// A new generation of vectors is built beside the serving one, which goes on answering; puts and deletes go to
-    /// both. When all messages are embedded, the namespaces in memory are loaded and linked in the new generation, the
-    /// two generations are compared on sample queries ([`ReindexOptions::samples`]), and one commit switches. No recall
-    /// fails or waits for the switch, and none misses a message that was found before. `progress` is called a few times
-    /// a second or after each step; returning `Break` stops the reindex, as does closing the engine. After a stop or a
+    /// both. When all messages are embedded, the namespaces in memory and all that are large enough for a graph are
+    /// loaded and linked in the new generation, the two generations are compared on sample queries
+    /// ([`ReindexOptions::samples`]), and one commit switches. No recall fails or waits for the switch, and none misses a
+    /// message that was found before. `progress` is called a few times a second or after each step; returning `Break`
+    /// stops the reindex, as does closing the engine. After a stop or a
     /// crash the old generation serves, and the next call with the same model and precision resumes; a call with others
     /// drops the unfinished generation. Moving the serving model to a precision with fewer bits copies the
     /// vectors.

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// A model folder or name.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
-    /// What a put survives: `disk`, power failures too; `process`, only kills.
+    /// The failures that a put survives: with `disk` power failures too, with `process` only kills of the process.
     #[arg(long, value_name = "disk|process", default_value = "disk")]
     durability: Durability,
 }
