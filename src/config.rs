@@ -302,13 +302,13 @@ pub struct Config {
     pub cache_bytes: usize,
     /// The failures that a commit survives: power failures too, or only kills of the process. Default: [`Durability::Disk`].
     pub durability: Durability,
-    /// Whether to use two-phase commit, which costs one more fsync for each commit and is safe against a writer that
-    /// can choose the bytes written around a crash. Default: false (redb's checksummed one-phase commit).
+    /// Whether a commit's pages are synced before the header that makes it the last one, which costs one more fsync for each
+    /// commit. It is then safe against a writer that can choose the bytes written around a power failure. Without it a commit is
+    /// one fsync, and opening a file after a power failure finds by checksums whether the last commit is whole. Default: false.
     pub two_phase_commit: bool,
     /// Whether other processes may read the file while this engine has it open
     /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`DatabaseFile::stats`](crate::DatabaseFile::stats),
-    /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). It implies
-    /// [`two_phase_commit`](field@Config::two_phase_commit). Default: true.
+    /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). Default: true.
     pub other_readers: bool,
     /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
     /// opening of a database that was created with it. Feature `encryption`. Default: none.

@@ -16,7 +16,7 @@ use super::{
     codec, copy,
     handle::{Durable, Handle},
     open::{self, Opened},
-    pages::FileKind,
+    pages::{FileKind, Syncs},
     primary::{self, Names, Sharing},
     tables::{ChangeLog, ChangedKeys, FailedElsewhere, WriteTransaction, storage},
     transaction::{Snapshot, Transaction},
@@ -219,7 +219,12 @@ impl Store {
         let copying = self.changes.lock();
         match target {
             Target::File => {
-                let (two_phase, syncs) = (self.config.two_phase_commit, self.config.durability == Durability::Disk);
+                let two_phase = self.config.two_phase_commit;
+                let syncs = match self.config.durability {
+                    Durability::Disk if two_phase => Syncs::All,
+                    Durability::Disk => Syncs::LastOfCommit,
+                    Durability::Process => Syncs::None,
+                };
                 let durable = Durable::Now { two_phase, syncs };
                 self.run(|handle| handle.write(durable, all_keys(&copying), |t| change(t).map(Outcome::Committed)))
             }

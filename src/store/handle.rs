@@ -8,7 +8,7 @@ use same_file::Handle as FileIdentity;
 
 use super::{
     open::{self, Opened, caught, guarded},
-    pages::PageState,
+    pages::{PageState, Syncs},
     tables::{ChangeLog, WriteTransaction, storage},
     transaction::{Snapshot, Transaction},
 };
@@ -20,8 +20,8 @@ use crate::{
 /// How a commit is written.
 #[derive(Clone, Copy)]
 pub(super) enum Durable {
-    /// It is in the file at the end, and on the disk too if it `syncs`.
-    Now { two_phase: bool, syncs: bool },
+    /// It is in the file at the end, and on the disk too after one sync or more.
+    Now { two_phase: bool, syncs: Syncs },
     /// It is on the disk with the next durable one.
     Later,
 }
@@ -146,9 +146,12 @@ impl Handle {
             }
             let headers = self.pages.header_writes();
             // Set for the commit alone: what is written before the file gets its name, and at its end, is synced.
-            self.pages.set_unsynced(matches!(durable, Durable::Now { syncs: false, .. }));
+            self.pages.set_syncs(match durable {
+                Durable::Now { syncs, .. } => syncs,
+                Durable::Later => Syncs::All,
+            });
             let committed = transaction.commit();
-            self.pages.set_unsynced(false);
+            self.pages.set_syncs(Syncs::All);
             let committed = committed.map_err(|error| {
                 // redb writes the file's header last. Only then may the commit be found in the file.
                 if self.has_failed() && self.damage().is_none() && self.pages.header_writes() > headers {

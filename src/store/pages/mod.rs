@@ -37,4 +37,4 @@ mod tests;
 pub(in crate::store) use description::{FileKind, KIND_BYTES, OpenPagesError, kind};
 pub(in crate::store) use page_file::{PageFile, PlainFile};
 pub(in crate::store) use seal::Seal;
-pub(in crate::store) use state::{DamagedPage, PageState};
+pub(in crate::store) use state::{DamagedPage, PageState, Syncs};

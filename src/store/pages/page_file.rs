@@ -164,7 +164,7 @@ impl StorageBackend for PageFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.slots.sync(&*self.inner, &self.sealer, !self.state.is_unsynced());
+        let synced = self.slots.sync(&*self.inner, &self.sealer, self.state.syncs());
         self.state.note(synced, || "syncing the file".into())
     }
 

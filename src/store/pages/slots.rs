@@ -1,4 +1,10 @@
 //! The two slots of redb's header.
+//!
+//! While other processes may read, redb commits in two phases: it writes the pages and a header that lists the new commit,
+//! syncs, writes a header that makes this commit the primary one, and syncs again. The first sync is there for power failures
+//! alone, as a reader sees every write at once. [`Syncs::LastOfCommit`] leaves it out. Until the second sync is done, the
+//! header then says that the commit has one phase. After a power failure redb checks such a commit, and goes back to the one
+//! before if pages are missing.
 
 use std::io;
 
@@ -8,11 +14,18 @@ use redb::StorageBackend;
 use super::{
     description::{HEADER, SLOTS},
     seal::Sealer,
-    state::{DamagedPage, damaged},
+    state::{DamagedPage, Syncs, damaged},
 };
 
 /// A header and its sequence number, as they are sealed.
 const CONTENTS: usize = HEADER + 8;
+
+/// The byte of redb's header with its flags.
+const FLAGS: usize = 9;
+/// The flag that tells which of the two commits in the header is the primary one.
+const PRIMARY: u8 = 1;
+/// The flag of a primary commit of two phases, which redb trusts after a crash.
+const TWO_PHASES: u8 = 4;
 
 /// Reads and writes redb's header, so that a write of it that was torn leaves the header of the last sync.
 #[derive(Default)]
@@ -27,6 +40,16 @@ struct Written {
     /// The slot to write to. The other one is as it was at the last sync.
     slot: usize,
     is_synced: bool,
+    /// The primary commit at the last sync.
+    synced_primary: u8,
+    /// The sync of the first phase was left out.
+    has_one_phase: bool,
+}
+
+impl Written {
+    fn primary(&self) -> u8 {
+        self.contents[FLAGS] & PRIMARY
+    }
 }
 
 impl Slots {
@@ -49,25 +72,38 @@ impl Slots {
                 // A killed process may have left the newest slot unsynced, and the other one too.
                 inner.sync_data()?;
                 let (slot, contents) = newest.unwrap_or((1, [0; CONTENTS]));
-                none.insert(Written { contents, slot: 1 - slot, is_synced: true })
+                let synced_primary = contents[FLAGS] & PRIMARY;
+                let (is_synced, has_one_phase) = (true, false);
+                none.insert(Written { contents, slot: 1 - slot, is_synced, synced_primary, has_one_phase })
             }
         };
         written.contents[at..at + bytes.len()].copy_from_slice(bytes);
+        if written.has_one_phase && written.primary() != written.synced_primary {
+            written.contents[FLAGS] &= !TWO_PHASES;
+        }
         let next = sequence(&written.contents) + 1;
         written.contents[HEADER..].copy_from_slice(&next.to_le_bytes());
         written.is_synced = false;
         put(inner, sealer, written)
     }
 
-    /// Syncs the file, unless only kills are to be survived, then copies a header that was written since the last sync to
-    /// the other slot.
-    pub(super) fn sync(&self, inner: &dyn StorageBackend, sealer: &Sealer, syncs: bool) -> io::Result<()> {
+    /// Syncs the file, then copies a header that was written since the last sync to the other slot.
+    pub(super) fn sync(&self, inner: &dyn StorageBackend, sealer: &Sealer, syncs: Syncs) -> io::Result<()> {
         let mut guard = self.written.lock();
-        if syncs {
+        let unsynced = guard.as_mut().filter(|written| !written.is_synced);
+        if let Some(written) = unsynced
+            && syncs != Syncs::All
+            && written.primary() == written.synced_primary
+        {
+            written.has_one_phase = true;
+            return Ok(());
+        }
+        if syncs != Syncs::None {
             inner.sync_data()?;
         }
         if let Some(written) = guard.as_mut().filter(|written| !written.is_synced) {
-            written.is_synced = true;
+            (written.is_synced, written.has_one_phase) = (true, false);
+            written.synced_primary = written.primary();
             written.slot = 1 - written.slot;
             put(inner, sealer, written)?;
         }

@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -34,7 +34,19 @@ pub(in crate::store) struct PageState {
     header_writes: AtomicU64,
     is_in_steps: AtomicBool,
     unsynced: AtomicU64,
-    is_unsynced: AtomicBool,
+    syncs: AtomicU8,
+}
+
+/// The syncs of redb that reach the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(in crate::store) enum Syncs {
+    #[default]
+    All,
+    /// The last one of a commit. Its pages and the header that names them reach the disk in any order: after a power failure
+    /// redb finds by its checksums that pages are missing, and goes back to the commit before.
+    LastOfCommit,
+    None,
 }
 
 /// The number of bytes after which a file that is written in steps is synced.
@@ -88,13 +100,14 @@ impl PageState {
         self.header_writes.fetch_add(1, Relaxed);
     }
 
-    /// Sets whether redb's syncs are left out.
-    pub(in crate::store) fn set_unsynced(&self, is_unsynced: bool) {
-        self.is_unsynced.store(is_unsynced, Relaxed);
+    /// Sets which syncs reach the disk.
+    pub(in crate::store) fn set_syncs(&self, syncs: Syncs) {
+        self.syncs.store(syncs as u8, Relaxed);
     }
 
-    pub(super) fn is_unsynced(&self) -> bool {
-        self.is_unsynced.load(Relaxed)
+    pub(super) fn syncs(&self) -> Syncs {
+        let all = [Syncs::All, Syncs::LastOfCommit, Syncs::None];
+        all[usize::from(self.syncs.load(Relaxed))]
     }
 
     /// Sets whether the file is synced after each MiB that is written. A copy of a database is: the disk would

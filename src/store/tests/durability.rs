@@ -29,6 +29,7 @@ fn syncs(durability: Durability) -> [u64; 3] {
 #[test]
 fn commits_are_synced_unless_only_kills_are_to_be_survived() {
     let ([created, committed, closed], process) = (syncs(Durability::Disk), syncs(Durability::Process));
-    assert!(created > 0 && committed > 0 && closed > 0, "{created} {committed} {closed}");
+    assert!(created > 0 && closed > 0, "{created} {closed}");
+    assert_eq!(committed, 1);
     assert_eq!(process, [created, 0, closed]);
 }

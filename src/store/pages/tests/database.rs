@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{ConcurrencyMode, Database, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::{Disk, create, open, seals};
-use crate::store::pages::Seal;
+use crate::store::pages::{Seal, Syncs};
 
 const TABLE: TableDefinition<u64, &[u8]> = TableDefinition::new("records");
 
@@ -71,28 +71,42 @@ fn a_database_survives_kills_and_power_failures() {
     }
 }
 
-/// A commit in which the power fails is there as a whole or not at all, and so is the one before it.
+/// A commit in which the power fails is there as a whole or not at all, and so is the one before it. Commits have one phase,
+/// two, or two of which the sync of the first is left out.
 #[test]
 fn a_commit_is_whole_or_absent_after_a_power_failure() {
+    use ConcurrencyMode::{ExclusiveWriter, SingleWriter};
     for (name, seal) in seals() {
-        let disk = Disk::default();
-        let database = Database::builder().create_with_backend(create(&disk, &seal)).unwrap();
-        let mut random = 1;
-        let (mut absent, mut whole) = (0, 0);
         let commits = if name == "checksum" { 10 } else { 4 };
-        for first in (0..commits).map(|commit| 10 * commit) {
-            for disk in disk.before_syncs(|| put(&database, first)) {
-                for odds in [2, 8, 30] {
-                    let bytes = disk.after_power_failure(|_, data| torn(&mut random, odds, data));
-                    match recovered(bytes, &seal) {
+        for (mode, syncs, per_commit) in [
+            (ExclusiveWriter, Syncs::LastOfCommit, 1),
+            (SingleWriter, Syncs::All, 2),
+            (SingleWriter, Syncs::LastOfCommit, 1),
+        ] {
+            let (disk, mut random) = (Disk::default(), 1);
+            let file = create(&disk, &seal);
+            let state = file.state();
+            let database = Database::builder().set_concurrency_mode(mode).create_with_backend(file).unwrap();
+            state.set_syncs(syncs);
+            let (mut absent, mut whole) = (0, 0);
+            for first in (0..commits).map(|commit| 10 * commit) {
+                let disks = disk.before_syncs(|| put(&database, first));
+                assert_eq!(disks.len(), per_commit, "{name}: {mode:?}, {syncs:?}");
+                let mut left = |disk: &Disk, odds| {
+                    recovered(disk.after_power_failure(|_, data| torn(&mut random, odds, data)), &seal)
+                };
+                for (disk, odds) in disks.iter().flat_map(|disk| [2, 2, 8, 8, 30, 30].map(|odds| (disk, odds))) {
+                    match left(disk, odds) {
                         count if count == first => absent += 1,
                         count if count == first + 10 => whole += 1,
                         other => panic!("{name}: {other} records after {first} and {}", first + 10),
                     }
                 }
+                assert_eq!(left(&disk, 2), first + 10, "{name}: {mode:?}, {syncs:?}: it was committed");
             }
+            assert!(absent > 2 && whole > 2, "{name}: {mode:?}, {syncs:?}: {absent} absent, {whole} whole");
+            state.set_syncs(Syncs::All);
         }
-        assert!(absent > 2 && whole > 2, "{name}: {absent} absent, {whole} whole");
     }
 }
 
