@@ -28,8 +28,7 @@ impl Engine {
     /// [`Config::flush_size`] messages are pending or [`Config::idle_flush`] has passed without a put. A message with a
     /// known id replaces the stored one at its position.
     ///
-    /// Puts that wait at the same time share one commit. Cost: one commit, which is two fsyncs, or one without
-    /// [`Config::other_readers`](field@crate::Config::other_readers).
+    /// Puts that wait at the same time share one commit. Cost: one commit, which is one fsync.
     ///
     /// # Errors
     /// [`Error::InvalidMessage`], [`Error::Storage`]. Nothing is stored in either case.

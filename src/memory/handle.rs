@@ -103,9 +103,8 @@ impl Memory {
     /// always stored, and so is a repeated turn that is put alone. [`Memory::sync`] is for clients that send their
     /// whole chat each time.
     ///
-    /// Cost: one commit, two with a flush. A commit is two fsyncs, or one without
-    /// [`Config::other_readers`](field@crate::Config::other_readers). Puts that wait at the same time, of any session,
-    /// share their commits.
+    /// Cost: one commit, which is one fsync; two with a flush. Puts that wait at the same time, of any session, share their
+    /// commits.
     ///
     /// # Errors
     /// [`Error::InvalidMessage`], and nothing is stored: a message cannot be stored, or another session of the

@@ -58,7 +58,7 @@ use crate::{
 /// - `cache_bytes`: bytes of memory for pages of the file. Default: 64 MiB.
 /// - `durability`: what a commit survives, `"disk"` or `"process"`. `"process"` syncs only when the file is closed: a put takes a
 ///   third of the time and survives a kill, but a power failure may lose the last commits or damage the file. Default: `"disk"`.
-/// - `other_readers`: whether other processes may read the file meanwhile, which implies `two_phase_commit`. Default: `True`.
+/// - `other_readers`: whether other processes may read the file meanwhile. Default: `True`.
 /// - `two_phase_commit`: one more fsync for each commit, and safety against a writer who chooses what is written around a
 ///   crash. Default: `False`.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
