@@ -139,7 +139,6 @@ impl Gathering<'_> {
         let sample = index.sample();
         let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
         let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
-        // The search's are exact even if the index keeps only codes.
         let cosines = index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows));
         let mut rest = &cosines[..];
         let mut cursor = SessionCursor::default();

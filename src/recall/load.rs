@@ -1,9 +1,19 @@
 //! Reads a namespace from the store into memory, and checks what is stored of its graph and its lexical index.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    ops::Range,
+    panic::resume_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use mnemon_index::{ExactIndex, HnswIndex, HnswOptions, Loader, Originals, VectorIndex, is_finite};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::{
     namespace::{LoadedMessages, NamespaceIndex},
@@ -79,19 +89,20 @@ pub(crate) fn load(
     let snapshot = store.read()?;
     let stored = StoredNamespace { snapshot: &snapshot, generation, id: namespace };
     let dimension = generation.identity.dimension;
-    let mut metas: Vec<Option<RowMeta>> = Vec::new();
-    let mut graph = None;
-    let vectors = match config.index {
+    let language = snapshot.namespaces().language(namespace)?.language;
+    let read_segments = || stored.read_segments(language);
+    let (mut metas, mut graph) = (Vec::new(), None);
+    let (vectors, segments) = match config.index {
         IndexKind::Exact => {
             let index = Arc::new(ExactIndex::new(dimension));
-            stored.read_vectors(&*index, &mut metas)?;
-            Vectors::Plain { index, ef: config.ef_search }
+            metas = stored.read_vectors(&*index)?;
+            (Vectors::Plain { index, ef: config.ef_search }, read_segments())
         }
         #[cfg(feature = "hnsw_rs")]
         IndexKind::HnswRs => {
             let index = Arc::new(mnemon_index::HnswRsIndex::new(dimension, 0));
-            stored.read_vectors(&*index, &mut metas)?;
-            Vectors::Plain { index, ef: config.ef_search }
+            metas = stored.read_vectors(&*index)?;
+            (Vectors::Plain { index, ef: config.ef_search }, read_segments())
         }
         IndexKind::Hnsw | IndexKind::Auto => {
             let source = (config.vectors == VectorStorage::Store).then(|| -> Arc<dyn Originals> {
@@ -99,22 +110,33 @@ pub(crate) fn load(
             });
             let live = snapshot.rows().live_count(generation.id, namespace)?;
             let mut loader = Loader::new(dimension, live, graph_options(config, generation.precision), source);
-            stored.read_rows(&mut metas, |_, vector| {
-                loader.row(vector);
-                Ok(())
+            let count = snapshot.rows().count(generation.id, namespace)?;
+            let parts = in_parallel(count.div_ceil(Loader::PART_ROWS).max(1), config.threads, |at| {
+                let (mut part, first) = (loader.part(), at * Loader::PART_ROWS);
+                let metas = stored.read_rows(first..count.min(first + Loader::PART_ROWS), |vector| part.row(vector))?;
+                Ok((metas, part))
             })?;
-            let found = stored.read_graph(loader, |index| {
-                if store.is_read_only() {
-                    // There is no background work that would do it.
-                    index.code_neighbors(usize::MAX);
-                }
-                MeasuredGraph::new(index, config.ef_search, config.target_recall, Arc::clone(on_sample))
-            })?;
-            Vectors::Graph(Arc::clone(&graph.insert(found).graph))
+            for (of_part, part) in parts {
+                metas.extend(of_part);
+                loader.append(part);
+            }
+            let read_graph = || {
+                stored.read_graph(loader, |index| {
+                    if store.is_read_only() {
+                        // There is no background work that would do it.
+                        index.code_neighbors(usize::MAX);
+                    }
+                    MeasuredGraph::new(index, config.ef_search, config.target_recall, Arc::clone(on_sample))
+                })
+            };
+            let (found, segments) = match count > Loader::PART_ROWS {
+                true => at_once(read_graph, read_segments),
+                false => (read_graph(), read_segments()),
+            };
+            (Vectors::Graph(Arc::clone(&graph.insert(found?).graph)), segments)
         }
     };
-    let language = snapshot.namespaces().language(namespace)?.language;
-    let Some(lexical) = stored.read_lexical(language, &metas)? else { return Ok(None) };
+    let Some(lexical) = segments?.and_then(|segments| lexical_index(segments, &metas)) else { return Ok(None) };
     let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
     let index = NamespaceIndex::new(vectors, dimension, metas, lexical, language);
     Ok(Some(ReadNamespace { messages: LoadedMessages { index: RwLock::new(index), unindexed }, graph }))
@@ -128,43 +150,46 @@ struct StoredNamespace<'a> {
 }
 
 impl StoredNamespace<'_> {
-    fn read_vectors(&self, index: &dyn VectorIndex, metas: &mut Vec<Option<RowMeta>>) -> Result<()> {
+    /// Appends all rows to an index that is only in memory. Returns the rows' metadata.
+    fn read_vectors(&self, index: &dyn VectorIndex) -> Result<Vec<Option<RowMeta>>> {
         let zeros = vec![0.0; self.generation.identity.dimension];
-        self.read_rows(metas, |row, vector| {
+        let count = self.snapshot.rows().count(self.generation.id, self.id)?;
+        self.read_rows(0..count, |vector| {
+            let row = index.rows() as u32;
             index.insert(&[row], vector.unwrap_or(&zeros));
             if vector.is_none() {
                 index.remove(&[row]);
             }
-            Ok(())
         })
     }
 
-    /// Visits the vectors of all rows in order, `None` for a removed row, and collects the rows' metadata.
-    fn read_rows(
-        &self,
-        metas: &mut Vec<Option<RowMeta>>,
-        mut visit: impl FnMut(u32, Option<&[f32]>) -> Result<()>,
-    ) -> Result<()> {
+    /// Visits the vectors of some rows in order, `None` for a removed row. Returns the rows' metadata.
+    fn read_rows(&self, rows: Range<usize>, mut visit: impl FnMut(Option<&[f32]>)) -> Result<Vec<Option<RowMeta>>> {
         let StoredNamespace { snapshot, generation, id } = *self;
         let count = snapshot.rows().count(generation.id, id)?;
+        // More rows than are counted are noticed.
+        let end = if rows.end == count { u32::MAX } else { rows.end as u32 };
+        let mut metas = Vec::with_capacity(rows.len());
         let mut vector = Vec::with_capacity(generation.identity.dimension);
-        snapshot.vectors().scan(generation, id, |row| {
-            let number = metas.len() as u32;
+        snapshot.vectors().scan(generation, id, rows.start as u32..end, |row| {
             metas.push(row.meta);
             if row.meta.is_none() {
-                return visit(number, None);
+                visit(None);
+                return Ok(());
             }
             vector.clear();
             row.append_to(&mut vector);
             if !is_finite(&vector) {
+                let number = rows.start + metas.len() - 1;
                 return Err(Error::corrupted(format!("the vector of row {number} is not finite")));
             }
-            visit(number, Some(&vector))
+            visit(Some(&vector));
+            Ok(())
         })?;
-        match metas.len() == count {
-            true => Ok(()),
+        match metas.len() == rows.len() {
+            true => Ok(metas),
             false => {
-                let found = metas.len();
+                let found = rows.start + metas.len();
                 Err(Error::corrupted(format!("{found} rows of vectors are stored, but {count} are counted")))
             }
         }
@@ -202,19 +227,18 @@ impl StoredNamespace<'_> {
         Ok(deltas)
     }
 
-    /// Reads the lexical index. `None` if it is incomplete or damaged, or was analyzed by another language or an earlier
+    /// Reads the segments of the lexical index. `None` if one is damaged, or was analyzed by another language or an earlier
     /// release.
-    fn read_lexical(&self, language: Language, metas: &[Option<RowMeta>]) -> Result<Option<LexicalIndex>> {
+    fn read_segments(&self, language: Language) -> Result<Option<Vec<(u32, Segment)>>> {
         let StoredNamespace { snapshot, generation, id } = *self;
-        let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
-        let mut index = LexicalIndex::default();
+        let mut segments = Vec::new();
         for info in snapshot.segments().list(generation.id, id)? {
             let bytes = snapshot.segments().read(generation.id, id, info.number);
             if bytes.as_ref().is_ok_and(|bytes| Segment::is_outdated(bytes)) {
                 return Ok(None);
             }
             match bytes.and_then(|bytes| read_segment(bytes, info)) {
-                Ok(segment) if segment.is_of(language) => index.set(info.number, Some(Arc::new(segment)), is_live),
+                Ok(segment) if segment.is_of(language) => segments.push((info.number, segment)),
                 Ok(_) => return Ok(None),
                 Err(error @ Error::Corrupted { .. }) => {
                     tracing::error!(%error, "a damaged lexical index is rebuilt from the messages");
@@ -223,9 +247,52 @@ impl StoredNamespace<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let is_complete = (0..metas.len() as u32).all(|row| !is_live(row) || index.covers(row));
-        Ok(is_complete.then_some(index))
+        Ok(Some(segments))
     }
+}
+
+/// Joins the segments of a namespace. `None` if a live row is in none of them.
+fn lexical_index(segments: Vec<(u32, Segment)>, metas: &[Option<RowMeta>]) -> Option<LexicalIndex> {
+    let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
+    let mut index = LexicalIndex::default();
+    for (number, segment) in segments {
+        index.set(number, Some(Arc::new(segment)), is_live);
+    }
+    let is_complete = (0..metas.len() as u32).all(|row| !is_live(row) || index.covers(row));
+    is_complete.then_some(index)
+}
+
+/// Does numbered jobs, on this thread and on others if there are several. Returns the results in order, or an error. (In a
+/// pool of rayon this thread would do other recalls while it waits, and these may wait for the namespace that it loads.)
+fn in_parallel<T: Send>(jobs: usize, threads: usize, job: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(jobs)));
+    let work = || {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        numbers.take_while(|at| *at < jobs).for_each(|at| {
+            let result = job(at);
+            done.lock().push((at, result));
+        });
+    };
+    thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().name("mnemon-load".into()).spawn_scoped(scope, work);
+        // Where the system refuses threads, this one does all jobs.
+        let others: Vec<_> = (1..threads.min(jobs)).map_while(|at| spawn(at).ok()).collect();
+        work();
+        others.into_iter().for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+    });
+    let mut done = done.into_inner();
+    done.sort_unstable_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Does two things at once, the second on another thread if the system gives one.
+fn at_once<A, B: Send>(first: impl FnOnce() -> A, second: impl Fn() -> B + Sync) -> (A, B) {
+    thread::scope(|scope| {
+        let other = thread::Builder::new().name("mnemon-load".into()).spawn_scoped(scope, &second);
+        let first = first();
+        let second = other.map_or_else(|_| second(), |other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (first, second)
+    })
 }
 
 fn graph_options(config: &Config, precision: Precision) -> HnswOptions {

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use super::{
     candidates::{Gathering, Nearest, SearchContext},
     namespace::{NamespaceIndex, best_scores},
+    options::RankingStrategy,
     prepare::PreparedQuery,
     rank::{Candidate, Ranked, answerability},
     statistics::ScoreStatistics,
@@ -240,6 +241,8 @@ impl<'s> IndexSearch<'s> {
             self.allow_rows(index);
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
             let options = SearchOptions::new(rows).ef(vectors.ef()).allowed(allowed).deadline(query.deadline);
+            // Beside other evidence, what rounding changes in a cosine is nothing.
+            let options = options.by_codes(query.strategy != RankingStrategy::Dense);
             let search = |vector: &Vec<f32>| match query.scan {
                 true => SearchResult { neighbors: vectors.scan(vector, rows), cut_short: false },
                 false => vectors.index().search(vector, &options),

@@ -89,8 +89,8 @@ struct State {
 /// A search that waits to be repeated exactly.
 struct Sample {
     query: Vec<f32>,
-    /// The scores of the rows that the search found.
-    scores: Vec<f32>,
+    /// The rows that the search found.
+    rows: Vec<u32>,
 }
 
 /// The recall of a graph's searches, estimated from samples.
@@ -118,8 +118,8 @@ impl MeasuredGraph {
         }
         let mut state = self.state.lock();
         if state.waiting.is_none() && !found.is_empty() {
-            let scores = found.iter().map(|neighbor| neighbor.score).collect();
-            state.waiting = Some(Sample { query: query.to_vec(), scores });
+            let rows = found.iter().map(|neighbor| neighbor.row).collect();
+            state.waiting = Some(Sample { query: query.to_vec(), rows });
             drop(state);
             (self.on_sample)();
         }
@@ -128,10 +128,20 @@ impl MeasuredGraph {
     /// Repeats the waiting sample, if there is one, by scanning every row; updates the estimate and tunes `ef_search`.
     pub(crate) fn measure(&self) {
         let Some(sample) = self.state.lock().waiting.take() else { return };
-        let truth = self.index.search_exactly(&sample.query, sample.scores.len());
-        let Some(last) = truth.last() else { return };
-        let right = sample.scores.iter().filter(|&&score| score >= last.score - TIE).count();
-        let recall = right as f64 / truth.len().max(sample.scores.len()) as f64;
+        let truth = self.index.search_exactly(&sample.query, sample.rows.len());
+        if truth.is_empty() {
+            return;
+        }
+        let products = |rows: &[u32]| {
+            let mut products = Vec::with_capacity(rows.len());
+            self.index.products(&sample.query, rows, &mut |_, product| products.push(product));
+            products
+        };
+        // Rows as near as the last one are right as well.
+        let true_rows: Vec<u32> = truth.iter().map(|neighbor| neighbor.row).collect();
+        let least = products(&true_rows).into_iter().fold(f32::INFINITY, f32::min) - TIE;
+        let right = products(&sample.rows).into_iter().filter(|&product| product >= least).count();
+        let recall = right as f64 / truth.len().max(sample.rows.len()) as f64;
         let mut state = self.state.lock();
         let estimate = state.recall.map_or(recall, |old| old + (recall - old) * SAMPLE_WEIGHT);
         state.recall = Some(estimate);

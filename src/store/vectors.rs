@@ -1,6 +1,9 @@
 //! Vectors: storing those of an embedded batch, erasing those of messages that changed, and reading them.
 
-use std::collections::{BTreeMap, btree_map};
+use std::{
+    collections::{BTreeMap, btree_map},
+    ops::Range,
+};
 
 use super::{
     effects::Removed,
@@ -41,22 +44,26 @@ pub(crate) struct NewRows {
 pub(crate) struct Vectors<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> Vectors<'_, T> {
-    /// Calls `visit` with each row of a namespace in order, including dead rows.
+    /// Calls `visit` with each of these rows of a namespace in order, including dead rows. The end may be `u32::MAX`.
     pub(crate) fn scan(
         &self,
         generation: &Generation,
         namespace: NamespaceId,
+        rows: Range<u32>,
         mut visit: impl FnMut(Row<'_>) -> Result<()>,
     ) -> Result<()> {
         let layout = generation.layout();
-        let range = (generation.id.0, namespace.0, 0)..=(generation.id.0, namespace.0, u32::MAX);
-        for (expected, entry) in self.0.table(VECTORS)?.range(range)?.enumerate() {
+        let per_block = layout.rows_per_block();
+        let key = |block| (generation.id.0, namespace.0, block);
+        let blocks = key(rows.start / per_block)..key(rows.end.div_ceil(per_block));
+        for (expected, entry) in (rows.start / per_block..).zip(self.0.table(VECTORS)?.range(blocks)?) {
             let damaged = || format!("block {expected} of vectors");
             let (key, block) = entry.map_err(|error| error.within(damaged))?;
-            if key.value().2 as usize != expected {
+            if key.value().2 != expected {
                 return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
             }
-            for row in layout.read(block.value()).map_err(|error| error.within(damaged))? {
+            let of_block = layout.read(block.value()).map_err(|error| error.within(damaged))?;
+            for (_, row) in (expected * per_block..).zip(of_block).filter(|(number, _)| rows.contains(number)) {
                 visit(row.map_err(|error| error.within(damaged))?)?;
             }
         }

@@ -29,7 +29,8 @@ use crate::{
 /// - `m`: links of a row in a graph, 4 to 64; a graph keeps the number that it was made with. Default: 16.
 /// - `ef_construction`: candidates for the neighbors of a new row of a graph, 8 to 4,096. Default: 200.
 /// - `neighbor_codes`: faster searches of graphs for 2.2 times their memory. Default: `False`.
-/// - `vectors`: where a graph's vectors are, `"memory"` or `"store"`, the file. Default: `"memory"`.
+/// - `vectors`: where a graph's vectors are: `"store"`, in the file, with 8-bit codes in memory, or `"memory"`, which takes more
+///   than twice the memory and makes searches by vectors alone faster. Default: `"store"`.
 /// - `precision`: bits of a vector's component in the file of a new database, `"f32"`, `"f16"` or `"i8"`; an existing one
 ///   keeps its own. Default: `"f16"`.
 /// - `memory_budget`: bytes that loaded namespaces may take together, from 0; those that were not used for the longest time
@@ -55,7 +56,7 @@ use crate::{
 /// The file:
 ///
 /// - `journal`: the number of recalls that the file keeps for `Engine.journal`, up to 10,000,000; 0: none. Default: 0.
-/// - `cache_bytes`: bytes of memory for pages of the file. Default: 64 MiB.
+/// - `cache_bytes`: bytes of memory for pages of the file, which the system caches too. Default: 16 MiB.
 /// - `durability`: what a commit survives, `"disk"` or `"process"`. `"process"` syncs only when the file is closed: a put takes a
 ///   third of the time and survives a kill, but a power failure may lose the last commits or damage the file. Default: `"disk"`.
 /// - `other_readers`: whether other processes may read the file meanwhile. Default: `True`.

@@ -32,7 +32,8 @@ pub trait VectorIndex: Send + Sync {
     fn vectors(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32]));
 
     /// Calls `visit` with the position in `rows` and the inner product with `query` of each of these rows, in order, and
-    /// skips the rows that were removed. `query` has the dimension of the index. The default computes them from
+    /// skips the rows that were removed. `query` has the dimension of the index. An index that keeps only codes computes
+    /// them from the codes: for unit vectors they are within about .002. The default computes them from
     /// [`vectors`](Self::vectors).
     fn products(&self, query: &[f32], rows: &[u32], visit: &mut dyn FnMut(usize, f32)) {
         self.vectors(rows, &mut |position, row| visit(position, dot(query, row)));
@@ -65,7 +66,7 @@ pub struct Neighbor {
     /// Row number, from 0.
     pub row: u32,
     /// Inner product of the row's vector with the query. For unit vectors this is the cosine similarity, from -1 to 1.
-    /// Higher is nearer.
+    /// Higher is nearer. In an index that keeps only codes it is that of the code, within about .002.
     pub score: f32,
 }
 
@@ -94,13 +95,14 @@ pub struct SearchOptions<'a> {
     pub(crate) ef: usize,
     pub(crate) allowed: Option<&'a Bitmap>,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) by_codes: bool,
 }
 
 impl<'a> SearchOptions<'a> {
     /// Searches for the `k` nearest rows with `ef` 128, among all rows, without a deadline. With `k` 0 the result is
     /// empty; with more than the number of rows it has all rows.
     pub fn new(k: usize) -> Self {
-        SearchOptions { k, ef: 128, allowed: None, deadline: None }
+        SearchOptions { k, ef: 128, allowed: None, deadline: None, by_codes: false }
     }
 
     /// Number of candidates that an approximate index keeps during the search (`ef_search`). A higher number finds more
@@ -122,6 +124,14 @@ impl<'a> SearchOptions<'a> {
     /// scans. Default: none.
     pub fn deadline(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Whether an index that keeps only codes reads no vectors from its source: rows near the end of the result may then be
+    /// in it in the place of rows whose scores are higher by .003 or less. An index with vectors in memory ignores it.
+    /// Default: false.
+    pub fn by_codes(mut self, by_codes: bool) -> Self {
+        self.by_codes = by_codes;
         self
     }
 

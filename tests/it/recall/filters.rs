@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use mnemon::{Config, Engine, IndexKind, Message, MetadataFilter, Query, RankingStrategy, Role, Timestamp};
+use mnemon::{
+    Config, Engine, IndexKind, Message, MetadataFilter, Query, RankingStrategy, Role, Timestamp, VectorStorage,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -212,7 +214,7 @@ fn a_filter_of_one_percent_finds_the_nearest_from_a_graph() {
     );
     let found = |index: IndexKind| {
         let mut config = Config::default();
-        config.index = index;
+        (config.index, config.vectors) = (index, VectorStorage::Memory);
         let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
         engine.blocking().optimize(&namespace(SPACE)).unwrap();
         let query = |i: usize| dense(format!("w{} w{}", i % 31, i % 101)).filter(filter(json!({"group": i % 100})));

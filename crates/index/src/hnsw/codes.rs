@@ -83,6 +83,13 @@ impl Codes {
         self.scales.put(row, &[scale]);
     }
 
+    /// Appends the rows of other codes, as [`RowTable::append`] does.
+    pub(super) fn append(&mut self, other: Codes) {
+        self.coarse.append(other.coarse);
+        self.fine.append(other.fine);
+        self.scales.append(other.scales);
+    }
+
     /// Copies the code of one row to another, as a stand-in for an erased vector.
     pub(super) fn copy(&mut self, from: u32, to: u32) {
         let (coarse, fine) = (self.coarse.row(from).to_vec(), self.fine.row(from).to_vec());
@@ -272,6 +279,15 @@ pub(super) fn score_one_coarsely(codes: &Codes, query: &CodedQuery, row: u32) ->
     let mut product = [0];
     codes.kernels().products(query.lines(), &[codes.coarse(row)], &mut product);
     query.coarse_score(product[0], codes.scale(row))
+}
+
+/// Scores rows by both planes.
+pub(super) fn score_finely(codes: &Codes, query: &CodedQuery, rows: &[u32]) -> Vec<ScoredRow> {
+    rows.iter().for_each(|&row| codes.prefetch_coarse(row));
+    let mut scored = Vec::with_capacity(rows.len());
+    score_coarsely(codes, query, rows, |row| scored.push(row));
+    refine(codes, query, &mut scored);
+    scored
 }
 
 /// Scores candidates, which have scores by the coarse plane, by both planes.

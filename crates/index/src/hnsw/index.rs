@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::{
     HnswOptions, Originals, PlanningGuard,
     beam::BeamSearch,
+    codes::{CodedQuery, score_finely},
     encoding,
     graph::{Graph, check},
     links::Delta,
@@ -318,20 +319,25 @@ impl VectorIndex for HnswIndex {
         }
     }
 
-    /// Vectors with 16 bits are not decoded one by one, which would take as long again.
+    /// Vectors with 16 bits and codes are not decoded one by one, which would take as long again.
     fn products(&self, query: &[f32], rows: &[u32], visit: &mut dyn FnMut(usize, f32)) {
-        let graph = self.graph.read();
-        let kernels = graph.codes.kernels();
-        let mut decoded = Vec::new();
-        for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| graph.live.contains(row)) {
-            let product = match &graph.originals {
-                Some(originals) => originals.dot(kernels, query, row),
-                None => {
-                    graph.codes.decode(row, &mut decoded);
-                    kernels.dot(query, &decoded)
+        let Graph { originals, codes, live, .. } = &*self.graph.read();
+        let is_live = |&(_, row): &(usize, u32)| live.contains(row);
+        let (positions, rows): (Vec<usize>, Vec<u32>) = rows.iter().copied().enumerate().filter(is_live).unzip();
+        match originals {
+            Some(originals) => {
+                rows.iter().for_each(|&row| originals.prefetch(row));
+                for (position, row) in positions.into_iter().zip(rows) {
+                    visit(position, originals.dot(codes.kernels(), query, row));
                 }
-            };
-            visit(position, product);
+            }
+            None => {
+                let mut coded = CodedQuery::default();
+                codes.encode_query(query, &mut coded);
+                for (position, scored) in positions.into_iter().zip(score_finely(codes, &coded, &rows)) {
+                    visit(position, scored.score);
+                }
+            }
         }
     }
 

@@ -8,14 +8,20 @@ use super::{
     graph::Graph,
     links::Links,
     neighbor_codes::NeighborCodes,
+    row_table::CHUNK_ROWS,
 };
 use crate::{Damaged, Result};
 
 /// An index that is being loaded: first all rows, then all pages, then all deltas, in the order in which they were
 /// stored.
+///
+/// Rows may be loaded in parts, by several threads: [`part`](Self::part) makes one, of [`PART_ROWS`](Self::PART_ROWS) rows
+/// except the last, and [`append`](Self::append) joins them in order.
 pub struct Loader {
     graph: Graph,
     options: HnswOptions,
+    /// Rows are coded as they come, because they are enough for a graph.
+    encodes: bool,
     originals: Option<Arc<dyn Originals>>,
     /// Whether a page or a delta was read.
     has_parts: bool,
@@ -38,25 +44,50 @@ impl Loader {
     ) -> Self {
         // The codes of neighbors are computed at the end.
         let mut graph = Graph::new(dimension, &HnswOptions { neighbor_codes: false, ..options });
-        if live_count > options.graph_above && originals.is_some() {
+        let encodes = live_count > options.graph_above;
+        if encodes && originals.is_some() {
             graph.originals = None;
         }
-        Loader { graph, options, originals, has_parts: false }
+        Loader { graph, options, encodes, originals, has_parts: false }
+    }
+
+    /// Number of rows of a part.
+    pub const PART_ROWS: usize = CHUNK_ROWS;
+
+    /// Begins to load a part of the rows of this index.
+    pub fn part(&self) -> Loader {
+        let live_count = if self.encodes { usize::MAX } else { 0 };
+        Loader::new(self.graph.dimension, live_count, self.options, self.originals.clone())
+    }
+
+    /// Appends the rows of a part.
+    ///
+    /// # Panics
+    /// If a part before it has not exactly [`PART_ROWS`](Self::PART_ROWS) rows.
+    pub fn append(&mut self, part: Loader) {
+        let first = self.graph.rows as u32;
+        self.graph.codes.append(part.graph.codes);
+        if let (Some(originals), Some(more)) = (&mut self.graph.originals, part.graph.originals) {
+            originals.append(more);
+        }
+        self.graph.rows += part.graph.rows;
+        part.graph.live.iter().for_each(|row| self.graph.make_live(first + row));
     }
 
     /// Adds the next row, whose components are finite; `None` for a row that was removed.
     pub fn row(&mut self, vector: Option<&[f32]>) {
-        let row = self.graph.rows as u32;
+        let Loader { graph, encodes, .. } = self;
+        let row = graph.rows as u32;
+        let zeros = if vector.is_none() { vec![0.0; graph.dimension] } else { Vec::new() };
+        if let Some(originals) = &mut graph.originals {
+            originals.put(row, vector.unwrap_or(&zeros));
+        }
+        if *encodes {
+            graph.codes.put(row, vector.unwrap_or(&zeros));
+        }
         match vector {
-            Some(vector) => {
-                self.graph.write(row, vector);
-                self.graph.make_live(row);
-            }
-            None => {
-                let zeros = vec![0.0; self.graph.dimension];
-                self.graph.write(row, &zeros);
-                self.graph.rows += 1;
-            }
+            Some(_) => graph.make_live(row),
+            None => graph.rows += 1,
         }
     }
 

@@ -85,7 +85,8 @@ impl HnswOptions {
     }
 }
 
-/// A source of the original vectors, for an index that keeps only codes.
+/// A source of the original vectors, for an index that keeps only codes. A search reads those whose scores by their codes are
+/// too close to tell which are among the nearest.
 pub trait Originals: Send + Sync {
     /// Calls `visit` with the position in `rows` and the vector of each row that can be read.
     fn read(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32]));

@@ -6,7 +6,7 @@ use half::{f16, slice::HalfFloatSliceExt};
 use crate::distance::{Kernels, prefer_huge_pages, prefetch};
 
 /// Rows in one allocation. An allocation takes tens of megabytes, of which only the used pages are resident.
-const CHUNK_ROWS: usize = 1 << 16;
+pub(super) const CHUNK_ROWS: usize = 1 << 16;
 
 /// Number of rows up to which the first allocation grows as needed, because most namespaces are small.
 const FEW_ROWS: usize = 4096;
@@ -56,6 +56,18 @@ impl<T: Copy> RowTable<T> {
         let width = self.width;
         self.last_chunk().extend(std::iter::repeat_n(value, width));
         self.rows += 1;
+    }
+
+    /// Appends the rows of another table. The rows that are here must fill their chunks.
+    pub(super) fn append(&mut self, mut other: RowTable<T>) {
+        assert!(self.rows.is_multiple_of(CHUNK_ROWS) && self.width == other.width, "tables are joined at their chunks");
+        if self.rows > 0
+            && let Some(last) = other.chunks.last_mut()
+        {
+            last.reserve_exact(CHUNK_ROWS * self.width - last.len());
+        }
+        self.chunks.append(&mut other.chunks);
+        self.rows += other.rows;
     }
 
     /// Returns the chunk that the next row is appended to.
@@ -115,6 +127,15 @@ impl VectorTable {
         match self {
             VectorTable::F32(rows) => rows.memory_bytes(),
             VectorTable::F16(rows) => rows.memory_bytes(),
+        }
+    }
+
+    /// Appends the rows of another table of the same precision, as [`RowTable::append`] does.
+    pub(super) fn append(&mut self, other: VectorTable) {
+        match (self, other) {
+            (VectorTable::F32(rows), VectorTable::F32(other)) => rows.append(other),
+            (VectorTable::F16(rows), VectorTable::F16(other)) => rows.append(other),
+            _ => panic!("tables of two precisions are not joined"),
         }
     }
 

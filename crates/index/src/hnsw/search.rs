@@ -32,7 +32,7 @@ pub(super) struct Searcher<'a> {
 }
 
 impl Searcher<'_> {
-    /// Returns the nearest rows, with scores by the original vectors; by the codes if an original cannot be read.
+    /// Returns the nearest rows, with scores by the original vectors if these are in memory, else by the codes.
     pub(super) fn search(&mut self, query: &[f32], search: &SearchOptions) -> SearchResult {
         assert_eq!(query.len(), self.graph.dimension, "the query has the dimension of the index");
         if search.k == 0 || self.graph.live.count() == 0 {
@@ -43,7 +43,7 @@ impl Searcher<'_> {
         }
         self.graph.codes.encode_query(query, &mut self.beam.query);
         let cut_short = self.collect_candidates(search);
-        SearchResult { neighbors: self.rescore(query, search.k), cut_short }
+        SearchResult { neighbors: self.rescore(query, search.k, search.by_codes), cut_short }
     }
 
     /// Returns the nearest `k` rows by scoring every row by its code, and the best again by their vectors. Used to
@@ -57,7 +57,7 @@ impl Searcher<'_> {
         // Wide enough that rows which the coarse codes score too low are not lost.
         self.beam.candidates.reset(4 * k.min(graph.rows) + 64, usize::MAX);
         self.beam.scan(&graph.codes, graph.live.iter(), None);
-        self.rescore(query, k)
+        self.rescore(query, k, false)
     }
 
     /// Collects candidates by their coarse codes. Returns true if the deadline ended the search.
@@ -133,8 +133,8 @@ impl Searcher<'_> {
         (ef * SCORED_PER_CANDIDATE * SCANNED_PER_SCORED).saturating_mul(self.graph.links.count()) / allowed.max(1)
     }
 
-    /// Scores the candidates with the original vectors, and returns the best `k`.
-    fn rescore(&self, query: &[f32], k: usize) -> Vec<Neighbor> {
+    /// Scores the candidates again, and returns the best `k`.
+    fn rescore(&self, query: &[f32], k: usize, by_codes: bool) -> Vec<Neighbor> {
         let Searcher { graph, beam, .. } = self;
         let coded_query = &beam.query;
         let mut candidates: Vec<ScoredRow> = beam.candidates.iter().collect();
@@ -149,12 +149,13 @@ impl Searcher<'_> {
                 candidates.iter().map(|candidate| Neighbor { row: candidate.row, score: score(candidate) }).collect()
             }
             None => {
-                let rows: Vec<u32> = candidates.iter().map(|candidate| candidate.row).collect();
-                let mut scores: Vec<f32> = candidates.iter().map(|candidate| candidate.score).collect();
-                if let Some(originals) = self.originals {
-                    originals.read(&rows, &mut |i, vector| scores[i] = kernels.dot(query, vector));
+                if let Some(originals) = self.originals.filter(|_| !by_codes) {
+                    let error = |row: u32| coded_query.error_bound(graph.codes.scale(row));
+                    let close = close_calls(&mut candidates, k, error);
+                    let rows: Vec<u32> = close.iter().map(|candidate| candidate.row).collect();
+                    originals.read(&rows, &mut |i, vector| close[i].score = kernels.dot(query, vector));
                 }
-                rows.into_iter().zip(scores).map(|(row, score)| Neighbor { row, score }).collect()
+                candidates.iter().map(|&ScoredRow { row, score }| Neighbor { row, score }).collect()
             }
         };
         found.sort_unstable_by(Neighbor::order);
@@ -190,11 +191,27 @@ impl Searcher<'_> {
 /// a row's score.
 fn drop_hopeless(candidates: &mut Vec<ScoredRow>, k: usize, error: impl Fn(u32) -> f32) {
     if candidates.len() > k {
-        let (_, last, _) = candidates.select_nth_unstable_by(k - 1, ScoredRow::order);
-        // The errors of both rows are about alike, and independent.
-        let floor = last.score - std::f32::consts::SQRT_2 * error(last.row);
-        candidates.retain(|candidate| candidate.score >= floor);
+        let (last, margin) = boundary(candidates, k, error);
+        candidates.retain(|candidate| candidate.score >= last - margin);
     }
+}
+
+/// Returns the candidates that rounding may have put on the wrong side of position `k`, of those that are not hopeless.
+fn close_calls(candidates: &mut [ScoredRow], k: usize, error: impl Fn(u32) -> f32) -> &mut [ScoredRow] {
+    if candidates.len() <= k {
+        return &mut [];
+    }
+    let (last, margin) = boundary(candidates, k, error);
+    candidates.sort_unstable_by(ScoredRow::order);
+    let certain = candidates.partition_point(|candidate| candidate.score > last + margin);
+    &mut candidates[certain..]
+}
+
+/// Returns the score at position `k`, and by how much rounding may have changed its difference to another one.
+fn boundary(candidates: &mut [ScoredRow], k: usize, error: impl Fn(u32) -> f32) -> (f32, f32) {
+    let (_, last, _) = candidates.select_nth_unstable_by(k - 1, ScoredRow::order);
+    // The errors of both rows are about alike, and independent.
+    (last.score, std::f32::consts::SQRT_2 * error(last.row))
 }
 
 #[cfg(test)]
@@ -235,7 +252,7 @@ mod tests {
             let found = index.with_searcher(|searcher| {
                 searcher.graph.codes.encode_query(&[1.0, 0.0], &mut searcher.beam.query);
                 assert_eq!(searcher.collect_from_graph(&options, k), Some(false));
-                searcher.rescore(&[1.0, 0.0], k)
+                searcher.rescore(&[1.0, 0.0], k, false)
             });
             let mut exact = index.search_exactly(&[1.0, 0.0], ROWS as usize);
             exact.retain(|found| allowed.is_none_or(|allowed| allowed.contains(found.row)));

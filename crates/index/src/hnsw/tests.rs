@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use proptest::prelude::*;
@@ -590,5 +593,90 @@ fn decoded_vectors_are_near_the_inserted_ones() {
             let length = squares(&mut vector.iter().copied());
             assert!(error.sqrt() <= 0.02 * length.sqrt(), "{dimension}: {}", (error / length).sqrt());
         }
+    }
+}
+
+/// Rows of which a source of vectors counts those that are read.
+struct Counted {
+    vectors: Vec<Vec<f32>>,
+    read: AtomicUsize,
+}
+
+impl Originals for Counted {
+    fn read(&self, rows: &[u32], visit: &mut dyn FnMut(usize, &[f32])) {
+        self.read.fetch_add(rows.len(), Ordering::Relaxed);
+        rows.iter().enumerate().for_each(|(at, row)| visit(at, &self.vectors[*row as usize]));
+    }
+}
+
+/// An index without vectors finds the rows that are nearest by their vectors, and reads few of these.
+#[test]
+fn rows_too_close_to_tell_are_scored_by_their_vectors() {
+    const ROWS: usize = 2000;
+    const K: usize = 10;
+    let mut state = 5;
+    let vectors: Vec<Vec<f32>> = (0..ROWS).map(|_| vector(&mut state)).collect();
+    let source = Arc::new(Counted { vectors: vectors.clone(), read: AtomicUsize::new(0) });
+    let mut loader = Loader::new(DIMENSION, ROWS, options(4), Some(Arc::clone(&source) as Arc<dyn Originals>));
+    vectors.iter().for_each(|vector| loader.row(Some(vector)));
+    let index = loader.finish(&[]);
+    let (mut others, mut read) = (0, 0);
+    for _ in 0..100 {
+        let query = vector(&mut state);
+        let mut exact: Vec<f32> = vectors.iter().map(|vector| crate::distance::dot(&query, vector)).collect();
+        exact.sort_unstable_by(|a, b| b.total_cmp(a));
+        let is_other = |row: u32| crate::distance::dot(&query, &vectors[row as usize]) < exact[K - 1] - 1e-6;
+        let before = source.read.load(Ordering::Relaxed);
+        let found = index.search_exactly(&query, K);
+        assert_eq!(found.len(), K);
+        others += found.iter().filter(|found| is_other(found.row)).count();
+        read += source.read.load(Ordering::Relaxed) - before;
+        let before = source.read.load(Ordering::Relaxed);
+        index.search(&query, &SearchOptions::new(K).by_codes(true));
+        assert_eq!(source.read.load(Ordering::Relaxed), before);
+        let rows: Vec<u32> = found.iter().map(|found| found.row).collect();
+        index.products(&query, &rows, &mut |at, product| {
+            assert!((product - crate::distance::dot(&query, &vectors[rows[at] as usize])).abs() < 0.01);
+        });
+    }
+    assert!(others <= 2, "{others} of {} rows are not among the nearest", 100 * K);
+    assert!((1..100 * K * 10).contains(&read), "{read} vectors were read");
+}
+
+/// Rows loaded in parts are those loaded one after the other, whatever keeps the vectors.
+#[test]
+fn parts_are_joined_in_order() {
+    let rows = Loader::PART_ROWS + 5000;
+    let vector = |row: usize| {
+        let (y, x) = (row as f32 * 0.001).sin_cos();
+        (!row.is_multiple_of(7)).then_some([x, y])
+    };
+    struct NoVectors;
+    impl Originals for NoVectors {
+        fn read(&self, _: &[u32], _: &mut dyn FnMut(usize, &[f32])) {}
+    }
+    for (graph_above, has_source) in [(0, false), (0, true), (usize::MAX, false)] {
+        let options = HnswOptions { graph_above, ..options(4) };
+        let source = || has_source.then(|| Arc::new(NoVectors) as Arc<dyn Originals>);
+        let mut whole = Loader::new(2, rows, options, source());
+        (0..rows).for_each(|row| whole.row(vector(row).as_ref().map(<[f32; 2]>::as_slice)));
+        let mut joined = Loader::new(2, rows, options, source());
+        for first in (0..rows).step_by(Loader::PART_ROWS) {
+            let mut part = joined.part();
+            for row in first..rows.min(first + Loader::PART_ROWS) {
+                part.row(vector(row).as_ref().map(<[f32; 2]>::as_slice));
+            }
+            joined.append(part);
+        }
+        let [whole, joined] = [whole, joined].map(|loader| loader.finish(&[]));
+        assert_eq!((whole.rows(), whole.counts()), (joined.rows(), joined.counts()));
+        let all = |index: &HnswIndex| {
+            let mut all = Vec::new();
+            index.vectors(&(0..rows as u32).collect::<Vec<_>>(), &mut |at, vector| all.push((at, vector.to_vec())));
+            all
+        };
+        assert_eq!(all(&whole), all(&joined));
+        joined.insert(&[rows as u32], &[1.0, 0.0]);
+        assert_eq!(joined.rows(), rows + 1);
     }
 }

@@ -54,10 +54,10 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 128, value_name = "EF")]
     ef_search: usize,
     /// Where the engine keeps the vectors of a graph: memory, or store for the database file.
-    #[arg(long, default_value = "memory", value_name = "WHERE")]
+    #[arg(long, default_value = "store", value_name = "WHERE")]
     vectors: VectorStorage,
     /// Size of the engine's page cache.
-    #[arg(long, default_value_t = 64, value_name = "MIB")]
+    #[arg(long, default_value_t = 16, value_name = "MIB")]
     cache: usize,
     /// Candidates that an insert into hnsw considers; fewer build faster. Default: 200.
     #[arg(long, value_name = "EF", value_parser = clap::value_parser!(u32).range(8..=4096))]
