@@ -27,6 +27,9 @@ const MAX_QUERY_TERMS: usize = 1024;
 /// Maximum number of times that a repeated term of a query counts.
 const MAX_QUERY_FREQUENCY: u32 = 3;
 
+/// Rows with fewer terms are short.
+const SHORT: usize = 128;
+
 /// The home of a row that is not live. No segment has this number.
 const NO_HOME: Home = Home { segment: u32::MAX, local: 0 };
 
@@ -177,19 +180,24 @@ impl LexicalIndex {
             Some(collection) => (collection.documents.max(1), collection.total_length.max(1)),
         };
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
+        // Nearly all postings are of terms that are in the row once, and of rows that are short.
+        let once: [f32; SHORT] = std::array::from_fn(|length| self.bm25.saturation(1, length as u16, length_factor));
         for (term, repetitions) in self.query_terms(terms, open) {
-            scores.postings.clear();
-            let mut add = |row, frequency, length| {
-                scores.postings.push((row, self.bm25.saturation(frequency, length, length_factor)));
+            let frequency = match collection {
+                None => self.documents(term, open),
+                Some(collection) => collection.frequencies.get(&term).copied().unwrap_or(0),
+            };
+            let weight = Bm25::idf(frequency, documents) * repetitions as f32;
+            scores.ideal += weight * self.bm25.max_saturation();
+            let mut add = |row: u32, frequency, length: u16| {
+                let saturation = match once.get(usize::from(length)) {
+                    Some(once) if frequency == 1 => *once,
+                    _ => self.bm25.saturation(frequency, length, length_factor),
+                };
+                scores.add(row, weight * saturation);
             };
             self.for_each_posting(term, &mut add);
             open.for_each_posting(term, |document, frequency, length| add(first + document, frequency, length));
-            let frequency = match collection {
-                None => scores.postings.len(),
-                Some(collection) => collection.frequencies.get(&term).copied().unwrap_or(0),
-            };
-            let idf = Bm25::idf(frequency, documents);
-            scores.add_term(idf * repetitions as f32, self.bm25.max_saturation());
         }
     }
 
@@ -198,10 +206,7 @@ impl LexicalIndex {
         collection.documents += self.live_rows + open.len();
         collection.total_length += self.total_length + open.total_length();
         for (term, _) in self.query_terms(terms, open) {
-            let frequency = collection.frequencies.entry(term).or_default();
-            let mut count = |_, _, _| *frequency += 1;
-            self.for_each_posting(term, &mut count);
-            open.for_each_posting(term, &mut count);
+            *collection.frequencies.entry(term).or_default() += self.documents(term, open);
         }
     }
 
@@ -241,9 +246,14 @@ impl LexicalIndex {
     /// Returns the number of documents that contain a term.
     fn documents(&self, term: u64, open: &OpenSegment) -> usize {
         let mut documents = 0;
-        let mut count = |_, _, _| documents += 1;
-        self.for_each_posting(term, &mut count);
-        open.for_each_posting(term, &mut count);
+        for LoadedSegment { segment, lengths, live_rows } in self.segments.values() {
+            let Some(postings) = segment.postings(term) else { continue };
+            documents += match *live_rows == lengths.len() {
+                true => postings.len(),
+                false => postings.filter(|(local, _)| lengths[*local as usize] != NOT_HOME).count(),
+            };
+        }
+        open.for_each_posting(term, |_, _, _| documents += 1);
         documents
     }
 
@@ -298,8 +308,6 @@ pub(crate) struct Scores {
     /// The rows with a score above 0.
     touched: Vec<u32>,
     ideal: f32,
-    /// The rows that contain the current term, with its saturation in each.
-    postings: Vec<(u32, f32)>,
 }
 
 impl Scores {
@@ -329,17 +337,14 @@ impl Scores {
         self.rows.resize(self.rows.len().max(rows), 0.0);
     }
 
-    /// Adds the current term, with the saturations in `postings`, to the scores of its rows.
-    fn add_term(&mut self, weight: f32, max_saturation: f32) {
-        self.ideal += weight * max_saturation;
-        for &(row, saturation) in &self.postings {
-            let score = &mut self.rows[row as usize];
-            // A score of 0 means that no term was added yet, because weight and saturation are above 0.
-            if *score == 0.0 {
-                self.touched.push(row);
-            }
-            *score += weight * saturation;
+    /// Adds what a term adds to the score of a row, which is above 0.
+    #[inline]
+    fn add(&mut self, row: u32, added: f32) {
+        let score = &mut self.rows[row as usize];
+        if *score == 0.0 {
+            self.touched.push(row);
         }
+        *score += added;
     }
 }
 

@@ -30,6 +30,9 @@ use crate::{
 /// Number of messages before and after a match that are boosted as its neighbors.
 const NEIGHBOR_REACH: usize = 2;
 
+/// Rows that are collected before the best of them are chosen.
+const MIN_COLLECTED: usize = 512;
+
 /// Number of rows after a cursor that are looked at before a session is searched.
 const CURSOR_REACH: usize = 8;
 
@@ -196,19 +199,17 @@ impl NamespaceIndex {
         count: usize,
         is_allowed: impl Fn(u32) -> bool,
     ) -> Vec<Neighbor> {
-        let rows = scores.touched().iter().copied().filter(|&row| is_allowed(row));
-        let mut rows: Vec<Neighbor> = rows.map(|row| Neighbor { row, score: scores.get(row) }).collect();
-        // A message may have several rows, so the number of sorted rows is doubled until they cover enough messages.
-        let mut sorted = count;
+        // A message may have several rows, so the number of rows is doubled until they cover enough messages.
+        let mut most = count;
         loop {
-            if sorted < rows.len() {
-                rows.select_nth_unstable_by(sorted, Neighbor::order);
-            }
-            let messages = self.best_messages(rows.iter().take(sorted).copied(), count);
-            if messages.len() == count || sorted >= rows.len() {
+            let rows = scores.touched().iter().map(|&row| Neighbor { row, score: scores.get(row) });
+            let rows = best_rows(rows, most, &is_allowed);
+            let has_all = rows.len() < most;
+            let messages = self.best_messages(rows.into_iter(), count);
+            if messages.len() == count || has_all {
                 return messages;
             }
-            sorted = sorted.saturating_mul(2);
+            most = most.saturating_mul(2);
         }
     }
 
@@ -239,8 +240,10 @@ impl NamespaceIndex {
             }
             let rows = cursor.rows;
             let next = rows[cursor.at..].iter().take(CURSOR_REACH).position(|&row| row == first);
+            // The rows of a session ascend, unless some were reused.
+            let found = next.map(|next| cursor.at + next).or_else(|| rows.binary_search(&first).ok());
             let search = || rows.partition_point(|&row| session_order(&self.rows, row) < (meta.seq, 0));
-            let at = next.map_or_else(search, |next| cursor.at + next);
+            let at = found.unwrap_or_else(search);
             cursor.at = at.min(rows.len());
             let is_first = |row: &&u32| self.live(**row).is_some_and(|meta| meta.window == 0);
             let before = rows[..at].iter().rev().filter(is_first).take(NEIGHBOR_REACH);
@@ -318,6 +321,28 @@ pub(super) struct SessionCursor<'a> {
 /// The sort key of a session's rows: the sequence number of the message, and the number of the chunk.
 pub(super) fn session_order(rows: &[Option<RowMeta>], row: u32) -> (u64, u16) {
     rows.get(row as usize).and_then(Option::as_ref).map_or((0, 0), |meta| (meta.seq, meta.window))
+}
+
+/// The `count` best of these rows that are allowed, in no particular order. They are not all collected first.
+fn best_rows(rows: impl Iterator<Item = Neighbor>, count: usize, is_allowed: impl Fn(u32) -> bool) -> Vec<Neighbor> {
+    let mut best: Vec<Neighbor> = Vec::new();
+    let mut floor = f32::NEG_INFINITY;
+    for row in rows {
+        if row.score < floor || !is_allowed(row.row) {
+            continue;
+        }
+        best.push(row);
+        if best.len() >= count.saturating_mul(2).max(MIN_COLLECTED) {
+            best.select_nth_unstable_by(count.saturating_sub(1), Neighbor::order);
+            best.truncate(count);
+            floor = best.last().map_or(f32::INFINITY, |last| last.score);
+        }
+    }
+    if count < best.len() {
+        best.select_nth_unstable_by(count, Neighbor::order);
+        best.truncate(count);
+    }
+    best
 }
 
 /// The best score of each row, ascending by row.
