@@ -169,7 +169,8 @@ impl StoredNamespace<'_> {
         let count = snapshot.rows().count(generation.id, id)?;
         // More rows than are counted are noticed.
         let end = if rows.end == count { u32::MAX } else { rows.end as u32 };
-        let mut metas = Vec::with_capacity(rows.len());
+        // In a damaged database the count may be any number.
+        let mut metas = Vec::with_capacity(rows.len().min(Loader::PART_ROWS));
         let mut vector = Vec::with_capacity(generation.identity.dimension);
         snapshot.vectors().scan(generation, id, rows.start as u32..end, |row| {
             metas.push(row.meta);
@@ -262,16 +263,23 @@ fn lexical_index(segments: Vec<(u32, Segment)>, metas: &[Option<RowMeta>]) -> Op
     is_complete.then_some(index)
 }
 
-/// Does numbered jobs, on this thread and on others if there are several. Returns the results in order, or an error. (In a
-/// pool of rayon this thread would do other recalls while it waits, and these may wait for the namespace that it loads.)
+/// Does numbered jobs, on this thread and on others if there are several. Returns the results in order; after an error no
+/// more jobs are begun. (In a pool of rayon this thread would do other recalls while it waits, and these may wait for the
+/// namespace that it loads.)
 fn in_parallel<T: Send>(jobs: usize, threads: usize, job: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(jobs)));
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
-        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        numbers.take_while(|at| *at < jobs).for_each(|at| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= jobs {
+                break;
+            }
             let result = job(at);
+            if result.is_err() {
+                next.store(jobs, Ordering::Relaxed);
+            }
             done.lock().push((at, result));
-        });
+        }
     };
     thread::scope(|scope| {
         let spawn = |_| thread::Builder::new().name("mnemon-load".into()).spawn_scoped(scope, work);
