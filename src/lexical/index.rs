@@ -6,9 +6,9 @@
 //! last ones, without a gap. A row whose chunk has no terms is in a segment as well.
 //!
 //! A query reads all postings of its terms, which takes a fraction of a millisecond for a namespace of usual size.
-//! MaxScore or WAND (Turtle and Flood 1995; Broder et al. 2003) would skip most postings of frequent terms for a small
-//! k. But they need stored bounds, which change with every change of N, df and mean length, and they do not give the
-//! scores of the rows that the vector search found, which fusion needs.
+//! MaxScore or WAND (Turtle and Flood 1995; Broder et al. 2003) would skip postings of frequent terms for a small k. But
+//! fusion needs more than the best rows: the deviation of all scores, and the scores of the rows that the vector search
+//! found. And the bounds change with every change of N, df and mean length.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    segment::{MAX_TERMS, OpenSegment, Segment},
+    segment::{MAX_TERMS, OpenSegment, Postings, Segment},
     terms::as_part,
 };
 
@@ -182,22 +182,37 @@ impl LexicalIndex {
         let length_factor = self.bm25.length_factor((length as f64 / documents as f64) as f32);
         // Nearly all postings are of terms that are in the row once, and of rows that are short.
         let once: [f32; SHORT] = std::array::from_fn(|length| self.bm25.saturation(1, length as u16, length_factor));
-        for (term, repetitions) in self.query_terms(terms, open) {
-            let frequency = match collection {
-                None => self.documents(term, open),
-                Some(collection) => collection.frequencies.get(&term).copied().unwrap_or(0),
-            };
-            let weight = Bm25::idf(frequency, documents) * repetitions as f32;
-            scores.ideal += weight * self.bm25.max_saturation();
-            let mut add = |row: u32, frequency, length: u16| {
-                let saturation = match once.get(usize::from(length)) {
-                    Some(once) if frequency == 1 => *once,
-                    _ => self.bm25.saturation(frequency, length, length_factor),
-                };
-                scores.add(row, weight * saturation);
-            };
-            self.for_each_posting(term, &mut add);
-            open.for_each_posting(term, |document, frequency, length| add(first + document, frequency, length));
+        let saturation = |frequency, length: u16| match once.get(usize::from(length)) {
+            Some(once) if frequency == 1 => *once,
+            _ => self.bm25.saturation(frequency, length, length_factor),
+        };
+        let query = self.query_terms(terms, open);
+        let matches = self.matches(&query);
+        let frequencies = match collection {
+            None => frequencies(&query, &matches, open),
+            Some(collection) => {
+                query.iter().map(|(term, _)| collection.frequencies.get(term).copied().unwrap_or(0)).collect()
+            }
+        };
+        let weights: Vec<f32> = query
+            .iter()
+            .zip(frequencies)
+            .map(|(&(_, repetitions), frequency)| Bm25::idf(frequency, documents) * repetitions as f32)
+            .collect();
+        scores.ideal = weights.iter().map(|weight| weight * self.bm25.max_saturation()).sum();
+        // Segment by segment, so that the scores of its rows stay in the processor's first caches.
+        for Matches { loaded, terms } in matches {
+            for (at, postings) in terms {
+                let weight = weights[at];
+                loaded.for_each(postings, |row, frequency, length| {
+                    scores.add(row, weight * saturation(frequency, length));
+                });
+            }
+        }
+        for ((term, _), weight) in query.iter().zip(weights) {
+            open.for_each_posting(*term, |document, frequency, length| {
+                scores.add(first + document, weight * saturation(frequency, length));
+            });
         }
     }
 
@@ -205,8 +220,10 @@ impl LexicalIndex {
     pub(crate) fn add_to(&self, collection: &mut Collection, terms: &[u64], open: &OpenSegment) {
         collection.documents += self.live_rows + open.len();
         collection.total_length += self.total_length + open.total_length();
-        for (term, _) in self.query_terms(terms, open) {
-            *collection.frequencies.entry(term).or_default() += self.documents(term, open);
+        let query = self.query_terms(terms, open);
+        let frequencies = frequencies(&query, &self.matches(&query), open);
+        for ((term, _), frequency) in query.into_iter().zip(frequencies) {
+            *collection.frequencies.entry(term).or_default() += frequency;
         }
     }
 
@@ -231,7 +248,7 @@ impl LexicalIndex {
         let mut rest = terms;
         while let [word, after @ ..] = rest {
             let parts: Vec<u64> = after.iter().map_while(|&term| as_part(term)).collect();
-            let is_known = |term: u64| self.documents(term, open) > 0;
+            let is_known = |term: u64| self.contains(term, open);
             // Most words of a query are known: then their parts, a dozen pairs, are not looked for.
             let known = match parts.is_empty() || is_known(*word) {
                 true => None,
@@ -243,32 +260,28 @@ impl LexicalIndex {
         words
     }
 
-    /// Returns the number of documents that contain a term.
-    fn documents(&self, term: u64, open: &OpenSegment) -> usize {
-        let mut documents = 0;
-        for LoadedSegment { segment, lengths, live_rows } in self.segments.values() {
-            let Some(postings) = segment.postings(term) else { continue };
-            documents += match *live_rows == lengths.len() {
-                true => postings.len(),
-                false => postings.filter(|(local, _)| lengths[*local as usize] != NOT_HOME).count(),
-            };
-        }
-        open.for_each_posting(term, |_, _, _| documents += 1);
-        documents
+    /// Returns the postings of the terms of a query in each segment.
+    fn matches(&self, query: &[(u64, u32)]) -> Vec<Matches<'_>> {
+        let matches = self.segments.values().map(|loaded| {
+            let found = query.iter().enumerate();
+            let terms = found.filter_map(|(at, &(term, _))| Some((at, loaded.segment.postings(term)?)));
+            Matches { loaded, terms: terms.collect() }
+        });
+        matches.collect()
     }
 
-    /// Calls `visit` with the row, the frequency and the length of each live document that contains the term.
-    fn for_each_posting(&self, term: u64, mut visit: impl FnMut(u32, u32, u16)) {
-        for LoadedSegment { segment, lengths, .. } in self.segments.values() {
-            let Some(postings) = segment.postings(term) else { continue };
-            let (rows, lengths) = (segment.rows(), &lengths[..]);
-            postings.for_each(|(local, frequency)| {
-                let length = lengths[local as usize];
-                if length != NOT_HOME {
-                    visit(rows[local as usize], frequency, length);
-                }
-            });
-        }
+    /// Returns true if a document contains a term.
+    fn contains(&self, term: u64, open: &OpenSegment) -> bool {
+        let mut is_open = false;
+        open.for_each_posting(term, |_, _, _| is_open = true);
+        let has = |loaded: &LoadedSegment| loaded.segment.postings(term).is_some_and(|found| loaded.count(found) > 0);
+        is_open || self.segments.values().any(has)
+    }
+
+    /// Returns the number of documents that contain a term.
+    fn documents(&self, term: u64, open: &OpenSegment) -> usize {
+        let query = [(term, 1)];
+        frequencies(&query, &self.matches(&query), open)[0]
     }
 
     /// Returns the home of a row; `None` if the row is not live.
@@ -300,13 +313,56 @@ impl LexicalIndex {
     }
 }
 
+/// The postings of the terms of a query in one segment, each with the position of its term in the query.
+struct Matches<'a> {
+    loaded: &'a LoadedSegment,
+    terms: Vec<(usize, Postings<'a>)>,
+}
+
+/// Returns the number of documents that contain each term of a query.
+fn frequencies(query: &[(u64, u32)], matches: &[Matches<'_>], open: &OpenSegment) -> Vec<usize> {
+    let mut frequencies = vec![0; query.len()];
+    for Matches { loaded, terms } in matches {
+        for (at, postings) in terms {
+            frequencies[*at] += loaded.count(postings.clone());
+        }
+    }
+    for ((term, _), frequency) in query.iter().zip(&mut frequencies) {
+        open.for_each_posting(*term, |_, _, _| *frequency += 1);
+    }
+    frequencies
+}
+
+impl LoadedSegment {
+    /// Calls `visit` with the row, the frequency and the length of each posting of a live document.
+    #[inline]
+    fn for_each(&self, postings: Postings<'_>, mut visit: impl FnMut(u32, u32, u16)) {
+        let (rows, lengths) = (self.segment.rows(), &self.lengths[..]);
+        postings.for_each(|(local, frequency)| {
+            let length = lengths[local as usize];
+            if length != NOT_HOME {
+                visit(rows[local as usize], frequency, length);
+            }
+        });
+    }
+
+    /// Returns the number of postings of live documents.
+    fn count(&self, postings: Postings<'_>) -> usize {
+        match self.live_rows == self.lengths.len() {
+            true => postings.len(),
+            false => postings.filter(|(local, _)| self.lengths[*local as usize] != NOT_HOME).count(),
+        }
+    }
+}
+
 /// The scores of one query. The buffers are reused from query to query; they take 4 bytes for each row of the
 /// namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Scores {
     rows: Vec<f32>,
-    /// The rows with a score above 0.
+    /// The rows with a score above 0 come first.
     touched: Vec<u32>,
+    touched_count: usize,
     ideal: f32,
 }
 
@@ -318,7 +374,7 @@ impl Scores {
 
     /// Returns the rows that contain a term of the query, in no particular order.
     pub(crate) fn touched(&self) -> &[u32] {
-        &self.touched
+        &self.touched[..self.touched_count]
     }
 
     /// Returns an upper bound of any row's score: the limit for a document that contains every term of the query
@@ -329,21 +385,23 @@ impl Scores {
 
     /// Resets all scores to 0, in time proportional to the touched rows.
     pub(crate) fn clear(&mut self) {
-        self.touched.drain(..).for_each(|row| self.rows[row as usize] = 0.0);
+        self.touched[..self.touched_count].iter().for_each(|&row| self.rows[row as usize] = 0.0);
+        self.touched_count = 0;
         self.ideal = 0.0;
     }
 
     fn make_room(&mut self, rows: usize) {
         self.rows.resize(self.rows.len().max(rows), 0.0);
+        self.touched.resize(self.rows.len() + 1, 0);
     }
 
     /// Adds what a term adds to the score of a row, which is above 0.
     #[inline]
     fn add(&mut self, row: u32, added: f32) {
         let score = &mut self.rows[row as usize];
-        if *score == 0.0 {
-            self.touched.push(row);
-        }
+        // Always written and counted if it is new: a branch on that would be mispredicted for every other row.
+        self.touched[self.touched_count] = row;
+        self.touched_count += usize::from(*score == 0.0);
         *score += added;
     }
 }

@@ -19,6 +19,7 @@ use self::layout::{
 use super::{
     analyzer::{ANALYZER_VERSION, MAX_NAME_TERMS, SpeakerAndQuestion},
     language::Language,
+    stems::TERM_BITS,
 };
 pub(crate) use layout::{MAX_ROWS, MAX_TERMS};
 pub(crate) use open::OpenSegment;
@@ -125,8 +126,22 @@ impl Segment {
 
     /// Returns the postings of a term; `None` if no row contains the term.
     pub(crate) fn postings(&self, term: u64) -> Option<Postings<'_>> {
-        let position = self.hashes().binary_search_by_key(&term, read_hash).ok()?;
-        Some(self.postings_at(position))
+        Some(self.postings_at(self.position(term)?))
+    }
+
+    /// Returns the position of a term. Terms are hashes, so they lie where their values say, but for a few times half
+    /// the square root of their number: what is farther away is searched only if it must be.
+    fn position(&self, term: u64) -> Option<usize> {
+        let hashes = self.hashes();
+        let guess = (u128::from(term) * hashes.len() as u128 >> TERM_BITS) as usize;
+        let slack = 2 * hashes.len().isqrt();
+        let (begin, end) = (guess.saturating_sub(slack), hashes.len().min(guess.saturating_add(slack)));
+        let near = hashes.get(begin..end).unwrap_or_default();
+        match near.binary_search_by_key(&term, read_hash) {
+            Ok(at) => Some(begin + at),
+            Err(at) if (at > 0 || begin == 0) && (at < near.len() || end == hashes.len()) => None,
+            Err(_) => hashes.binary_search_by_key(&term, read_hash).ok(),
+        }
     }
 
     fn hashes(&self) -> &[[u8; HASH_BYTES]] {
