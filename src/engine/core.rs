@@ -27,7 +27,7 @@ use crate::{
     ids::{ModelIdentity, Namespace},
     recall::{Hits, Query, Scope, Seen},
     shared::Upstream,
-    store::{Generation, GenerationState, Store},
+    store::{Generation, Store},
 };
 
 /// An open database, and the settings of the engine that is to be opened on it.
@@ -321,10 +321,7 @@ fn serving(
             return Err(Error::ModelMismatch { stored: generation.identity.to_string(), given: given.to_string() });
         }
         Some(generation) => generation,
-        None => {
-            let id = store.write(|transaction| transaction.generations().create_serving(given, precision))?;
-            Generation { id, identity: given.clone(), precision, state: GenerationState::Serving }
-        }
+        None => store.write(|transaction| transaction.generations().create_serving(given, precision))?,
     };
     Ok((generation, embedder))
 }

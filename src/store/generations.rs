@@ -3,7 +3,7 @@
 use super::{
     codec,
     pending::{HISTORY_START, HistoryKey, Pending},
-    row_layout::RowLayout,
+    row_layout::{Blocks, RowLayout},
     schema::*,
     tables::{ReadableTable, Tables, WriteTransaction},
 };
@@ -20,16 +20,18 @@ pub(crate) struct Generation {
     pub(crate) identity: ModelIdentity,
     pub(crate) precision: Precision,
     pub(crate) state: GenerationState,
+    pub(super) layout: RowLayout,
 }
 
 impl Generation {
+    fn read(id: GenerationId, record: &GenerationRecord) -> Result<Self> {
+        let (identity, precision, layout) = (record.identity(), record.precision()?, row_layout(record)?);
+        Ok(Generation { id, identity, precision, state: record.state, layout })
+    }
+
     /// Returns true if the vectors are of this model.
     pub(crate) fn is_of(&self, model: &ModelIdentity) -> bool {
         self.identity.hash == model.hash && self.identity.dimension == model.dimension
-    }
-
-    pub(super) fn layout(&self) -> RowLayout {
-        RowLayout::new(self.identity.dimension, self.precision)
     }
 }
 
@@ -39,10 +41,8 @@ pub(crate) struct Generations<'t, T>(pub(super) &'t T);
 impl<T: Tables> Generations<'_, T> {
     /// All generations, oldest first.
     pub(crate) fn all(&self) -> Result<Vec<Generation>> {
-        let generation = |(id, record): (GenerationId, GenerationRecord)| {
-            Ok(Generation { id, identity: record.identity(), precision: record.precision()?, state: record.state })
-        };
-        records(&self.0.table(GENERATIONS)?)?.into_iter().map(generation).collect()
+        let all = records(&self.0.table(GENERATIONS)?)?.into_iter();
+        all.map(|(id, record)| Generation::read(id, &record)).collect()
     }
 
     /// The generation that answers recalls, or `None` in a database without messages.
@@ -68,33 +68,28 @@ impl<T: Tables> Generations<'_, T> {
         let table = self.0.table(GENERATIONS)?;
         let value = table.get(id)?;
         let value = value.ok_or_else(|| Error::corrupted(format!("generation {id} is missing")))?;
-        let record: GenerationRecord = codec::decode(value.value())?;
-        Ok(RowLayout::new(record.dimension as usize, record.precision()?))
+        row_layout(&codec::decode(value.value())?)
     }
 }
 
 impl Generations<'_, WriteTransaction> {
     /// Makes the first generation, which serves.
-    pub(crate) fn create_serving(&self, identity: &ModelIdentity, precision: Precision) -> Result<GenerationId> {
-        let id = self.create(GenerationRecord::new(identity, precision, GenerationState::Serving))?;
+    pub(crate) fn create_serving(&self, identity: &ModelIdentity, precision: Precision) -> Result<Generation> {
+        let serving = self.create(&GenerationRecord::new(identity, precision, GenerationState::Serving))?;
         // There are no messages yet, unless a database was repaired by hand.
-        Pending(self.0).seed(id, HISTORY_START, usize::MAX)?;
-        Ok(id)
+        Pending(self.0).seed(serving.id, HISTORY_START, usize::MAX)?;
+        Ok(serving)
     }
 
     /// Begins a generation beside the serving one, or continues an existing one of this model and precision, which may
     /// be half built or the previous one. All other generations except the serving one are retired. If the state
     /// returned is [`GenerationState::Begun`], the caller writes the pending entries with [`Generations::seed`].
-    pub(crate) fn begin_building(
-        &self,
-        identity: &ModelIdentity,
-        precision: Precision,
-    ) -> Result<(GenerationId, GenerationState)> {
+    pub(crate) fn begin_building(&self, identity: &ModelIdentity, precision: Precision) -> Result<Generation> {
         let new = GenerationRecord::new(identity, precision, GenerationState::Begun);
         let mut known = None;
         self.change(|id, record| {
-            let is_wanted =
-                (&record.hash, record.dimension, record.precision) == (&new.hash, new.dimension, new.precision);
+            let is_wanted = (&record.hash, record.dimension) == (&new.hash, new.dimension)
+                && record.precision().is_ok_and(|stored| stored == precision);
             record.state = match record.state {
                 GenerationState::Serving => return,
                 state if state == GenerationState::Retired || !is_wanted || known.is_some() => GenerationState::Retired,
@@ -102,12 +97,12 @@ impl Generations<'_, WriteTransaction> {
                 _ => GenerationState::Building,
             };
             if record.state != GenerationState::Retired {
-                known = Some((id, record.state));
+                known = Some(Generation::read(id, record));
             }
         })?;
         match known {
-            Some(known) => Ok(known),
-            None => Ok((self.create(new)?, GenerationState::Begun)),
+            Some(known) => known,
+            None => self.create(&new),
         }
     }
 
@@ -153,11 +148,11 @@ impl Generations<'_, WriteTransaction> {
         Ok(())
     }
 
-    fn create(&self, record: GenerationRecord) -> Result<GenerationId> {
+    fn create(&self, record: &GenerationRecord) -> Result<Generation> {
         let mut generations = self.0.table(GENERATIONS)?;
         let id = generations.last()?.map_or(1, |(id, _)| id.value() + 1);
-        generations.insert(id, codec::encode(&record).as_slice())?;
-        Ok(GenerationId(id))
+        generations.insert(id, codec::encode(record).as_slice())?;
+        Generation::read(GenerationId(id), record)
     }
 
     fn retire(&self, is_retired: impl Fn(GenerationState) -> bool) -> Result<bool> {
@@ -181,6 +176,11 @@ impl Generations<'_, WriteTransaction> {
         }
         Ok(())
     }
+}
+
+fn row_layout(record: &GenerationRecord) -> Result<RowLayout> {
+    let blocks = if record.has_small_blocks() { Blocks::SmallFirst } else { Blocks::Large };
+    Ok(RowLayout::new(record.dimension as usize, record.precision()?, blocks))
 }
 
 /// The records of all generations, oldest first.

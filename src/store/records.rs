@@ -66,9 +66,12 @@ pub(super) struct GenerationRecord {
     pub(super) dimension: u32,
     pub(super) hash: String,
     pub(super) state: GenerationState,
-    /// See [`precision_number`].
-    pub(super) precision: u8,
+    /// See [`precision_number`]; [`SMALL_BLOCKS`] is added.
+    pub(super) layout: u8,
 }
+
+/// Of a generation whose first blocks of vectors are small: since schema 10.
+const SMALL_BLOCKS: u8 = 16;
 
 /// The record of a generation in a database of schema 3 or older.
 #[derive(Decode)]
@@ -82,7 +85,7 @@ pub(super) struct OldGenerationRecord {
 impl From<OldGenerationRecord> for GenerationRecord {
     fn from(old: OldGenerationRecord) -> Self {
         let OldGenerationRecord { name, dimension, hash, state } = old;
-        GenerationRecord { name, dimension, hash, state, precision: precision_number(Precision::F32) }
+        GenerationRecord { name, dimension, hash, state, layout: precision_number(Precision::F32) }
     }
 }
 
@@ -106,16 +109,21 @@ pub enum GenerationState {
 impl GenerationRecord {
     pub(super) fn new(identity: &ModelIdentity, precision: Precision, state: GenerationState) -> Self {
         let ModelIdentity { name, dimension, hash } = identity.clone();
-        GenerationRecord { name, dimension: dimension as u32, hash, state, precision: precision_number(precision) }
+        let layout = precision_number(precision) + SMALL_BLOCKS;
+        GenerationRecord { name, dimension: dimension as u32, hash, state, layout }
     }
 
     pub(super) fn precision(&self) -> Result<Precision> {
-        match self.precision {
+        match self.layout & !SMALL_BLOCKS {
             0 => Ok(Precision::F32),
             1 => Ok(Precision::I8),
             2 => Ok(Precision::F16),
-            other => Err(Error::corrupted(format!("a generation has the unknown precision {other}"))),
+            _ => Err(Error::corrupted(format!("a generation has the unknown layout {}", self.layout))),
         }
+    }
+
+    pub(super) fn has_small_blocks(&self) -> bool {
+        self.layout & SMALL_BLOCKS != 0
     }
 
     pub(super) fn identity(&self) -> ModelIdentity {

@@ -52,18 +52,19 @@ impl<T: Tables> Vectors<'_, T> {
         rows: Range<u32>,
         mut visit: impl FnMut(Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let layout = generation.layout();
-        let per_block = layout.rows_per_block();
+        let layout = generation.layout;
+        let Some(last) = rows.clone().next_back() else { return Ok(()) };
         let key = |block| (generation.id.0, namespace.0, block);
-        let blocks = key(rows.start / per_block)..key(rows.end.div_ceil(per_block));
-        for (expected, entry) in (rows.start / per_block..).zip(self.0.table(VECTORS)?.range(blocks)?) {
+        let first = layout.place(rows.start).0;
+        let blocks = key(first)..=key(layout.place(last).0);
+        for (expected, entry) in (first..).zip(self.0.table(VECTORS)?.range(blocks)?) {
             let damaged = || format!("block {expected} of vectors");
             let (key, block) = entry.map_err(|error| error.within(damaged))?;
             if key.value().2 != expected {
                 return Err(Error::corrupted(format!("block {expected} of vectors is missing")));
             }
             let of_block = layout.read(block.value()).map_err(|error| error.within(damaged))?;
-            for (_, row) in (expected * per_block..).zip(of_block).filter(|(number, _)| rows.contains(number)) {
+            for (_, row) in (layout.first_row(expected)..).zip(of_block).filter(|(number, _)| rows.contains(number)) {
                 visit(row.map_err(|error| error.within(damaged))?)?;
             }
         }
@@ -79,18 +80,17 @@ impl<T: Tables> Vectors<'_, T> {
         rows: &[u32],
         mut visit: impl FnMut(usize, Row<'_>),
     ) -> Result<()> {
-        let layout = generation.layout();
-        let per_block = layout.rows_per_block();
+        let layout = generation.layout;
         let table = self.0.table(VECTORS)?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_unstable_by_key(|&at| rows[at]);
-        for in_block in order.chunk_by(|&a, &b| rows[a] / per_block == rows[b] / per_block) {
-            let number = rows[in_block[0]] / per_block;
+        for in_block in order.chunk_by(|&a, &b| layout.place(rows[a]).0 == layout.place(rows[b]).0) {
+            let number = layout.place(rows[in_block[0]]).0;
             let damaged = || format!("block {number} of vectors");
             let block = table.get((generation.id.0, namespace.0, number));
             let Some(block) = block.map_err(|error| error.within(damaged))? else { continue };
             for &at in in_block {
-                let row = layout.row(block.value(), rows[at] % per_block);
+                let row = layout.row(block.value(), layout.place(rows[at]).1);
                 if let Some(row) = row.map_err(|error| error.within(damaged))?
                     && row.meta.is_some()
                 {
@@ -159,7 +159,6 @@ impl Vectors<'_, WriteTransaction> {
         batch: &[&Embedded],
     ) -> Result<NewRows> {
         let layout = Generations(self.0).layout(generation)?;
-        let per_block = layout.rows_per_block();
         let counts: Vec<(u64, u32)> =
             batch.iter().map(|embedded| (embedded.meta.seq, embedded.vectors.len() as u32)).collect();
         let Assigned { count_before, first_rows } = Rows(self.0).assign(generation, namespace, &counts)?;
@@ -171,16 +170,15 @@ impl Vectors<'_, WriteTransaction> {
             for ((window, vector), row) in embedded.vectors.iter().enumerate().zip(first_row..) {
                 let window = u16::try_from(window).expect("a message of 1 MiB has fewer windows");
                 let meta = RowMeta { window, ..embedded.meta };
-                let block = match touched.entry(row / per_block) {
+                let (number, at) = layout.place(row);
+                let block = match touched.entry(number) {
                     btree_map::Entry::Occupied(block) => block.into_mut(),
-                    btree_map::Entry::Vacant(new) if row >= count_before && row % per_block == 0 => {
-                        new.insert(layout.empty())
-                    }
+                    btree_map::Entry::Vacant(new) if row >= count_before && at == 0 => new.insert(layout.empty()),
                     btree_map::Entry::Vacant(old) => {
-                        old.insert(read_block(&table, (generation.0, namespace.0, row / per_block))?)
+                        old.insert(read_block(&table, (generation.0, namespace.0, number))?)
                     }
                 };
-                layout.put(block, row % per_block, &meta, vector)?.append_to(&mut new.vectors);
+                layout.put(block, at, &meta, vector)?.append_to(&mut new.vectors);
                 new.rows.push(row);
                 new.metas.push(meta);
             }
@@ -195,17 +193,17 @@ impl Vectors<'_, WriteTransaction> {
     /// lead to them.
     pub(super) fn erase(&self, generation: GenerationId, messages: &[(NamespaceId, u64)]) -> Result<Vec<Removed>> {
         let layout = Generations(self.0).layout(generation)?;
-        let per_block = layout.rows_per_block();
         let mut table = self.0.table(VECTORS)?;
         let mut removed = Vec::new();
         for (namespace, mut rows) in Rows(self.0).release(generation, messages)? {
             // Sorted by block, so that each block is written once.
-            rows.sort_by_key(|row| row / per_block);
-            for rows in rows.chunk_by(|a, b| a / per_block == b / per_block) {
-                let key = (generation.0, namespace.0, rows[0] / per_block);
+            let block = |row: &u32| layout.place(*row).0;
+            rows.sort_by_key(block);
+            for rows in rows.chunk_by(|a, b| block(a) == block(b)) {
+                let key = (generation.0, namespace.0, block(&rows[0]));
                 let mut bytes = read_block(&table, key)?;
                 for row in rows {
-                    layout.erase(&mut bytes, row % per_block)?;
+                    layout.erase(&mut bytes, layout.place(*row).1)?;
                 }
                 table.insert(key, bytes.as_slice())?;
             }

@@ -33,7 +33,7 @@ use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{Generation, GenerationState, HISTORY_START, Transaction},
+    store::{GenerationState, HISTORY_START, Transaction},
 };
 
 /// Messages made pending in one commit, which takes some tens of milliseconds.
@@ -159,12 +159,12 @@ impl Core {
             report.seconds = started.elapsed().as_secs_f64();
             return Ok(report);
         }
-        let (id, state) = {
-            let identity = identity.clone();
+        let mut generation = {
             let begin = move |transaction: &Transaction| transaction.generations().begin_building(&identity, precision);
             self.writer.commit(Commit::Grouped, begin).wait()?
         };
-        let mut next = (state == GenerationState::Begun).then_some(HISTORY_START);
+        let id = generation.id;
+        let mut next = (generation.state == GenerationState::Begun).then_some(HISTORY_START);
         while let Some(from) = next {
             // In several commits, so that no put waits for long.
             let seed = move |transaction: &Transaction| transaction.generations().seed(id, from, SEED_MESSAGES);
@@ -173,7 +173,7 @@ impl Core {
                 return Err(Error::Closed);
             }
         }
-        let generation = Generation { id, identity, precision, state: GenerationState::Building };
+        generation.state = GenerationState::Building;
         // Vectors are copied only to fewer bits: the others that they had are lost.
         let has_all_bits = matches!(
             (serving.generation.precision, precision),

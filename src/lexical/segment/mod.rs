@@ -133,7 +133,7 @@ impl Segment {
     /// the square root of their number: what is farther away is searched only if it must be.
     fn position(&self, term: u64) -> Option<usize> {
         let hashes = self.hashes();
-        let guess = (u128::from(term) * hashes.len() as u128 >> TERM_BITS) as usize;
+        let guess = ((u128::from(term) * hashes.len() as u128) >> TERM_BITS) as usize;
         let slack = 2 * hashes.len().isqrt();
         let (begin, end) = (guess.saturating_sub(slack), hashes.len().min(guess.saturating_add(slack)));
         let near = hashes.get(begin..end).unwrap_or_default();

@@ -20,7 +20,7 @@ fn golden_bytes() {
         dimension: 256,
         hash: "ab".into(),
         state: GenerationState::Serving,
-        precision: 1,
+        layout: 17,
     };
     let check = |bytes: Vec<u8>, golden: &str| {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -28,16 +28,16 @@ fn golden_bytes() {
     };
     check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
     check(encode(&namespace), "4d6e010107020102");
-    check(encode(&generation), "4d6e0101016dfb00010261620101");
+    check(encode(&generation), "4d6e0101016dfb00010261620111");
     let states =
         [GenerationState::Building, GenerationState::Retired, GenerationState::Previous, GenerationState::Begun];
     for (state, golden) in states.into_iter().zip(["00", "02", "03", "04"]) {
         let generation = GenerationRecord { state, ..generation.clone() };
-        check(encode(&generation), &format!("4d6e0101016dfb0001026162{golden}01"));
+        check(encode(&generation), &format!("4d6e0101016dfb0001026162{golden}11"));
     }
     let old = [&header(Codec::Bincode)[..], b"\x01m\xfb\x00\x01\x02ab\x01"].concat();
     let old: OldGenerationRecord = decode(&old).unwrap();
-    assert_eq!(GenerationRecord::from(old), GenerationRecord { precision: 0, ..generation });
+    assert_eq!(GenerationRecord::from(old), GenerationRecord { layout: 0, ..generation });
     let block = BlockRecord { state: "{}".into(), revision: 3 };
     let cursor = CursorRecord { next: 2, failed: vec![(1, "no".into())], shared: true };
     let checkpoint = CheckpointRecord {

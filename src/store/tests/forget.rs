@@ -40,7 +40,7 @@ fn unused_names_go_with_the_upgrade_and_no_number_is_used_twice() {
     let open = || Store::open(&path, &Config::default(), true).unwrap();
     let store = open();
     let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
-    let generation = store.write(|t| t.generations().create_serving(&identity, Precision::F32)).unwrap();
+    let generation = store.write(|t| t.generations().create_serving(&identity, Precision::F32)).unwrap().id;
     let put = |store: &Store, name: &str| {
         let messages = vec![(namespace(name), Message::user("a text").with_id("m"))];
         store.write(|t| t.edit_messages().put(&messages)).unwrap();

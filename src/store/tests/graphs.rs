@@ -27,7 +27,7 @@ impl Db {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("a.redb"), &Config::default(), true).unwrap();
         let identity = ModelIdentity { name: "none".into(), dimension: 2, hash: "00".into() };
-        let generation = store.write(|t| t.generations().create_serving(&identity, Precision::F32)).unwrap();
+        let generation = store.write(|t| t.generations().create_serving(&identity, Precision::F32)).unwrap().id;
         Db { store, generation, _folder: folder }
     }
 
@@ -194,7 +194,7 @@ fn a_swept_generation_leaves_nothing() {
     let mut db = Db::new();
     let identity = ModelIdentity { name: "next".into(), dimension: 2, hash: "01".into() };
     db.put(&["a", "b"], "1");
-    let next = db.store.write(|t| t.generations().begin_building(&identity, Precision::F32)).unwrap().0;
+    let next = db.store.write(|t| t.generations().begin_building(&identity, Precision::F32)).unwrap().id;
     db.store.write(|t| t.generations().seed(next, HISTORY_START, 100)).unwrap();
     db.delete(&["a"]);
     db.delta(b"delta", &[]);

@@ -58,7 +58,7 @@ fn check_blocks(
         let (key, block) = entry?;
         let (_, namespace, number) = key.value();
         let named = |what: String| format!("generation {id}, namespace {namespace}, block {number}: {what}");
-        let first = number * layout.rows_per_block();
+        let first = layout.first_row(number);
         if rows.counts.get(&namespace).copied().unwrap_or(0) != first {
             report.problem(named("the block before it is missing or short".into()));
         }

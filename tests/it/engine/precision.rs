@@ -280,14 +280,14 @@ fn an_unknown_precision_is_damage() {
         *record.last_mut().unwrap() = 9;
         generations.insert(1, &*record).unwrap();
     });
-    assert_eq!(mnemon::verify(&db.path).unwrap().problems, ["a generation has the unknown precision 9"]);
+    assert_eq!(mnemon::verify(&db.path).unwrap().problems, ["a generation has the unknown layout 9"]);
     let errors = [
         mnemon::stats(&db.path).unwrap_err(),
         Engine::builder(&db.path).embedder(Arc::new(embedder())).open().unwrap_err(),
     ];
     for error in errors {
         assert!(
-            matches!(&error, Error::Corrupted { what } if what == "a generation has the unknown precision 9"),
+            matches!(&error, Error::Corrupted { what } if what == "a generation has the unknown layout 9"),
             "{error}"
         );
     }
