@@ -355,12 +355,12 @@ impl LoadedSegment {
     }
 }
 
-/// The scores of one query. The buffers are reused from query to query; they take 4 bytes for each row of the
+/// The scores of one query. The buffers are reused from query to query; they take 8 bytes for each row of the
 /// namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Scores {
     rows: Vec<f32>,
-    /// The rows with a score above 0 come first.
+    /// The first `touched_count` of these are the rows with a score above 0. There is room for all rows and one more.
     touched: Vec<u32>,
     touched_count: usize,
     ideal: f32,

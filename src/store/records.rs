@@ -70,7 +70,8 @@ pub(super) struct GenerationRecord {
     pub(super) layout: u8,
 }
 
-/// Of a generation whose first blocks of vectors are small: since schema 10.
+/// This is added to the layout of a generation whose first blocks of vectors are small. Generations that schema 9 and
+/// earlier ones made do not have it.
 const SMALL_BLOCKS: u8 = 16;
 
 /// The record of a generation in a database of schema 3 or older.

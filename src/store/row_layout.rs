@@ -62,12 +62,22 @@ pub(super) enum Blocks {
 pub(super) struct RowLayout {
     dimension: usize,
     precision: Precision,
-    blocks: Blocks,
+    /// The number of small blocks, which come first, and the rows of each.
+    small_blocks: (u32, u32),
 }
 
 impl RowLayout {
     pub(super) fn new(dimension: usize, precision: Precision, blocks: Blocks) -> Self {
-        RowLayout { dimension, precision, blocks }
+        let mut layout = RowLayout { dimension, precision, small_blocks: (0, 1) };
+        let row = layout.row_bytes();
+        let rows = |block: usize| (block - SMALL_PAGE_OVERHEAD - HEADER_BYTES) / row;
+        let sizes = std::iter::successors(Some(LEAST_BLOCK), |size| Some(size * 2));
+        let full = sizes.take_while(|size| *size < LARGE_BLOCK).find(|&size| 16 * rows(size) * row >= 15 * size);
+        if let (Blocks::SmallFirst, Some(size)) = (blocks, full) {
+            let rows = rows(size) as u32;
+            layout.small_blocks = (layout.large_rows() / rows, rows);
+        }
+        layout
     }
 
     /// A codec for each precision, so that no block is read with the wrong one.
@@ -88,22 +98,9 @@ impl RowLayout {
         ((LARGE_BLOCK - PAGE_OVERHEAD - HEADER_BYTES) / self.row_bytes()).max(1) as u32
     }
 
-    /// The number of small blocks at the beginning, and the rows of each.
-    fn small_blocks(self) -> (u32, u32) {
-        let row = self.row_bytes();
-        let rows = |block: usize| (block - SMALL_PAGE_OVERHEAD - HEADER_BYTES) / row;
-        let mut sizes = std::iter::successors(Some(LEAST_BLOCK), |size| Some(size * 2));
-        let sizes = sizes.by_ref().take_while(|size| *size < LARGE_BLOCK);
-        let full = sizes.map(|size| (size, rows(size))).find(|(size, rows)| 16 * rows * row >= 15 * size);
-        match (self.blocks, full) {
-            (Blocks::SmallFirst, Some((_, rows))) => (self.large_rows() / rows as u32, rows as u32),
-            _ => (0, 1),
-        }
-    }
-
     /// The block of a row, and the position of the row in it.
     pub(super) fn place(self, row: u32) -> (u32, u32) {
-        let (count, rows) = self.small_blocks();
+        let (count, rows) = self.small_blocks;
         match row.checked_sub(count * rows) {
             None => (row / rows, row % rows),
             Some(row) => (count + row / self.large_rows(), row % self.large_rows()),
@@ -112,7 +109,7 @@ impl RowLayout {
 
     /// The first row of a block.
     pub(super) fn first_row(self, block: u32) -> u32 {
-        let (count, rows) = self.small_blocks();
+        let (count, rows) = self.small_blocks;
         block.min(count) * rows + block.saturating_sub(count).saturating_mul(self.large_rows())
     }
 
@@ -210,7 +207,7 @@ mod tests {
     use super::*;
 
     const fn layout(precision: Precision) -> RowLayout {
-        RowLayout { dimension: 2, precision, blocks: Blocks::SmallFirst }
+        RowLayout { dimension: 2, precision, small_blocks: (0, 1) }
     }
 
     const LAYOUTS: [RowLayout; 3] = [layout(Precision::F32), layout(Precision::I8), layout(Precision::F16)];
@@ -245,7 +242,7 @@ mod tests {
         let check = |dimension, precision, large: u32, small: (u32, u32)| {
             let of = |blocks| RowLayout::new(dimension, precision, blocks);
             let layout = of(Blocks::SmallFirst);
-            assert_eq!((layout.large_rows(), layout.small_blocks()), (large, small), "{dimension} {precision:?}");
+            assert_eq!((layout.large_rows(), layout.small_blocks), (large, small), "{dimension} {precision:?}");
             assert_eq!(of(Blocks::Large).place(3 * large + large - 1), (3, large - 1));
             for layout in [layout, of(Blocks::Large)] {
                 let mut next = (0, 0);
