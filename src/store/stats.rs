@@ -69,6 +69,9 @@ pub struct SessionInfo {
     pub buffered: u64,
     /// Number of batches flushed so far.
     pub batches: u64,
+    /// The number of its last message. The messages of a namespace are numbered in the order in which they were put, so the
+    /// session with the greatest number is the one that was used last.
+    pub last: u64,
 }
 
 /// Measures how many bytes each kind of data takes. Cost: a look at each page.
@@ -136,8 +139,8 @@ pub(crate) fn session_infos(snapshot: &Snapshot, namespace: NamespaceId) -> Resu
         let positions = History(tables).positions(namespace, number)?;
         let buffered = positions.iter().filter(|(_, position)| *position == SessionPosition::Buffer).count() as u64;
         let batches = u64::from(Batches(tables).next_number(namespace, number)?);
-        if !positions.is_empty() {
-            infos.push(SessionInfo { session, messages: positions.len() as u64, buffered, batches });
+        if let Some((last, _)) = positions.last() {
+            infos.push(SessionInfo { session, messages: positions.len() as u64, buffered, batches, last: *last });
         }
     }
     Ok(infos)

@@ -17,7 +17,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use crate::input;
+use crate::{input, transcripts::Transcript};
 
 /// A system whose files can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -32,6 +32,10 @@ pub(crate) enum Source {
     Llamaindex,
     /// The memories that mem0's `get_all` lists.
     Mem0,
+    /// Transcripts of Claude Code, such as ~/.claude/projects/*/*.jsonl.
+    ClaudeCode,
+    /// Rollouts of Codex, such as ~/.codex/sessions/*/*/*/*.jsonl.
+    Codex,
 }
 
 /// The most bytes of one value, such as a conversation: a compressed file might never end.
@@ -51,6 +55,8 @@ pub(crate) struct ForeignFiles<'a> {
     pub(crate) source: Source,
     /// The session of messages that name none.
     pub(crate) session: Option<&'a str>,
+    /// The transcript of a coding agent that is being read.
+    pub(crate) transcript: Transcript,
 }
 
 /// Takes what was found. A callback, because serde passes the elements of a list to one.
@@ -61,7 +67,7 @@ impl ForeignFiles<'_> {
     ///
     /// # Errors
     /// Those of `take`. A file that is neither JSON nor JSON Lines; what is before the fault has been taken.
-    pub(crate) fn read(&self, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
+    pub(crate) fn read(&mut self, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
         let mut reader = BufReader::with_capacity(1 << 16, input::open(path)?);
         let mut first = Vec::new();
         reader
@@ -75,7 +81,7 @@ impl ForeignFiles<'_> {
     }
 
     /// Reads JSON Lines. A line that is no JSON is passed on as an error, and does not end the file.
-    fn read_lines(&self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
+    fn read_lines(&mut self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
         for line in input::lines_of(reader, path) {
             let line = line?;
             let value = line.text.and_then(|text| Ok(serde_json::from_str(&text)?));
@@ -86,11 +92,12 @@ impl ForeignFiles<'_> {
     }
 
     /// Reads values that follow each other, or lists of them.
-    fn read_values(&self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
+    fn read_values(&mut self, path: &Path, reader: impl Read, take: &mut Take<'_>) -> anyhow::Result<()> {
         let position = Rc::new(Position::default());
         let reader = BufReader::with_capacity(1 << 16, reader);
         let mut json = serde_json::Deserializer::from_reader(Counted { reader, position: Rc::clone(&position) });
         let (mut stopped, mut number) = (None, 0);
+        let is_list = self.source == Source::Openai;
         let mut take_value = |value| {
             number += 1;
             position.begin.set(position.bytes.get());
@@ -101,7 +108,7 @@ impl ForeignFiles<'_> {
         };
         loop {
             position.is_blank.set(true);
-            let values = Values { take: &mut take_value, is_list: self.source == Source::Openai };
+            let values = Values { take: &mut take_value, is_list };
             match values.deserialize(&mut json) {
                 Ok(()) => {}
                 Err(error) if error.is_eof() && position.is_blank.get() => return Ok(()),
@@ -114,7 +121,7 @@ impl ForeignFiles<'_> {
     }
 
     /// Reads the messages of one value, each by itself.
-    fn convert(&self, value: Value) -> Vec<anyhow::Result<MessageLine>> {
+    fn convert(&mut self, value: Value) -> Vec<anyhow::Result<MessageLine>> {
         let lines = match self.source {
             Source::Openai => openai(&list(value, "messages")),
             Source::Chatgpt => all(from_chatgpt(&value)),
@@ -124,6 +131,8 @@ impl ForeignFiles<'_> {
                 None => all(from_llamaindex(&list(value, "messages"))),
             },
             Source::Mem0 => all(from_mem0(&list(value, "results"))),
+            Source::ClaudeCode => each(self.transcript.claude_code(&value)),
+            Source::Codex => each(self.transcript.codex(&value)),
         };
         let place = |(at, line): (usize, anyhow::Result<MessageLine>)| {
             let mut line = line?;
@@ -153,6 +162,10 @@ fn llamaindex(session: &str, messages: &Value) -> Vec<anyhow::Result<MessageLine
 
 fn all(lines: impl Iterator<Item = mnemon::Result<MessageLine>>) -> Vec<anyhow::Result<MessageLine>> {
     lines.map(|line| line.map_err(anyhow::Error::new)).collect()
+}
+
+fn each(lines: anyhow::Result<Vec<MessageLine>>) -> Vec<anyhow::Result<MessageLine>> {
+    lines.map_or_else(|error| vec![Err(error)], |lines| lines.into_iter().map(Ok).collect())
 }
 
 /// Reads OpenAI's objects. Each is a message of its own, unless it belongs to the one before.

@@ -17,6 +17,7 @@ use crate::{
     input::{self, MessageReader},
     output::{self, Format, counted},
     progress::{Progress, Total},
+    transcripts::Transcript,
     usage::{DeviceOption, MemoryOptions, Status},
 };
 
@@ -62,6 +63,10 @@ pub(crate) struct Args {
     /// Store messages in this session whose format names none.
     #[arg(long, value_name = "ID", requires = "from")]
     session: Option<String>,
+    /// The most bytes of each output of a tool that is stored from a transcript of a coding agent. 0: calls of tools and
+    /// their outputs are left out.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "from")]
+    tool_output: usize,
     #[command(flatten)]
     link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
@@ -244,7 +249,7 @@ impl Ingest<'_> {
     /// Stores the messages of a file, up to its end or the first error.
     fn file(&mut self, path: &Path) -> anyhow::Result<()> {
         self.progress.begin("storing", "messages", Total::Unknown);
-        let Args { from, session, namespace, .. } = self.args;
+        let Args { from, session, namespace, tool_output, .. } = self.args;
         let mut file = IngestFile {
             path,
             bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
@@ -257,7 +262,8 @@ impl Ingest<'_> {
         };
         let stopped = match from {
             Some(source) => {
-                let files = ForeignFiles { source: *source, session: session.as_deref() };
+                let transcript = Transcript::new(*tool_output);
+                let mut files = ForeignFiles { source: *source, session: session.as_deref(), transcript };
                 files.read(path, &mut |found| file.take(found))
             }
             None => file.take_lines(),

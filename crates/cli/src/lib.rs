@@ -25,6 +25,7 @@ mod vectors;
 mod foreign;
 mod ingest;
 mod recall;
+mod transcripts;
 mod why;
 
 // They are listed, deleted, and forgotten for good.
@@ -43,6 +44,10 @@ mod stats;
 mod verify;
 
 // Programs use it.
+#[cfg(all(feature = "serve", unix))]
+mod hook;
+#[cfg(all(feature = "serve", unix))]
+mod local_server;
 #[cfg(all(feature = "serve", unix))]
 mod mcp;
 #[cfg(feature = "serve")]
@@ -149,6 +154,8 @@ enum Command {
     Token(serve::TokenArgs),
     #[cfg(all(feature = "serve", unix))]
     Mcp(mcp::Args),
+    #[cfg(all(feature = "serve", unix))]
+    Hook(hook::Args),
     /// Not in this build: serve a database over HTTP and MCP.
     #[cfg(not(feature = "serve"))]
     Serve(usage::Missing),
@@ -158,6 +165,9 @@ enum Command {
     /// Not in this build: give an MCP client the memory of a database, over stdio.
     #[cfg(not(all(feature = "serve", unix)))]
     Mcp(usage::Missing),
+    /// Not in this build: give a coding agent the memory of its folder.
+    #[cfg(not(all(feature = "serve", unix)))]
+    Hook(usage::Missing),
     Models(models::Args),
     Runtime(models::RuntimeArgs),
     #[cfg(feature = "bench")]
@@ -211,7 +221,7 @@ impl Command {
             #[cfg(feature = "serve")]
             Command::Serve(_) => mnemon::Freshness::default(),
             #[cfg(all(feature = "serve", unix))]
-            Command::Mcp(_) => mnemon::Freshness::default(),
+            Command::Mcp(_) | Command::Hook(_) => mnemon::Freshness::default(),
             _ => mnemon::Freshness::Latest,
         }
     }
@@ -252,6 +262,10 @@ impl Command {
             Command::Token(args) => serve::make_token(args, format),
             #[cfg(all(feature = "serve", unix))]
             Command::Mcp(args) => mcp::run(args),
+            #[cfg(all(feature = "serve", unix))]
+            Command::Hook(args) => hook::run(args),
+            #[cfg(not(all(feature = "serve", unix)))]
+            Command::Hook(_) => Err(usage::missing("hook", &[]).into()),
             #[cfg(not(feature = "serve"))]
             Command::Serve(_) => Err(usage::missing("serve", &[]).into()),
             #[cfg(not(feature = "serve"))]
@@ -285,5 +299,10 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> u8 {
         // There is nowhere to report that stderr is closed.
         let _ = error.print();
     }
-    if error.use_stderr() { Status::USAGE.0 } else { 0 }
+    match error.use_stderr() {
+        false => 0,
+        // To a coding agent, 2 means that the hook forbids what it is about.
+        true if arguments.iter().any(|argument| argument == "hook") => 1,
+        true => Status::USAGE.0,
+    }
 }

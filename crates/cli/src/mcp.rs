@@ -5,33 +5,22 @@
 //! no message of the protocol is answered here, with an error: the server would not answer it, or would answer without
 //! its id.
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    process::{Child, Stdio},
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Duration};
 
-use anyhow::{Context, bail};
-use mnemon_server::{json_rpc, socket};
+use anyhow::bail;
+use mnemon_server::json_rpc;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Split, Stdin, Stdout},
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::unix::{OwnedReadHalf, OwnedWriteHalf},
 };
 
 use crate::{
-    database,
-    usage::{self, Status},
+    local_server::{LocalServer, ServerArgs},
+    usage::Status,
 };
 
-/// How long a server may take to open its database and listen.
-const START: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 /// How long to wait for a line that the client has sent already.
 const WAITING: Duration = Duration::from_millis(100);
 /// The largest number of restarts of the server without an answer between them.
@@ -44,15 +33,8 @@ const MAX_RESTARTS: u32 = 5;
 /// the configuration of an editor or an assistant.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The database. It is created if it is missing.
-    #[arg(long, value_name = "FILE")]
-    db: PathBuf,
-    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
-    #[arg(long, value_name = "DIR|NAME")]
-    model: Option<String>,
-    /// Seconds without a client after which a server that this command started ends.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
-    idle: u64,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
@@ -84,22 +66,19 @@ struct Request {
 
 /// The client's end of the connection.
 struct Shim {
-    args: Args,
-    socket: PathBuf,
+    server: LocalServer,
     stdout: Stdout,
     /// The client's introduction, if it was answered: the request `initialize`, and the notification that follows it.
     introduction: Vec<String>,
     /// Requests that are not answered yet, in order.
     unanswered: VecDeque<Request>,
-    /// The servers that this process started, to be reaped.
-    children: Vec<Child>,
 }
 
 impl Shim {
     fn new(args: Args) -> anyhow::Result<Self> {
-        let socket = socket::path(&args.db)?;
-        let (introduction, unanswered, children) = Default::default();
-        Ok(Shim { args, socket, stdout: tokio::io::stdout(), introduction, unanswered, children })
+        let (introduction, unanswered) = Default::default();
+        let server = LocalServer::new(args.server)?;
+        Ok(Shim { server, stdout: tokio::io::stdout(), introduction, unanswered })
     }
 
     async fn run(mut self) -> anyhow::Result<()> {
@@ -135,7 +114,10 @@ impl Shim {
                 if restarts > MAX_RESTARTS {
                     self.take_waiting(&mut stdin).await;
                     self.fail_all().await?;
-                    bail!("the server of {} ends again and again; run `mnemon verify` on it", self.args.db.display());
+                    bail!(
+                        "the server of {} ends again and again; run `mnemon verify` on it",
+                        self.server.args.db.display()
+                    );
                 }
                 server = match self.connect().await {
                     Ok(server) => server,
@@ -225,29 +207,16 @@ impl Shim {
         Ok(self.stdout.flush().await?)
     }
 
-    /// Connects to the server, starts one if there is none, and introduces the client to it again.
+    /// Connects to the server, and introduces the client to it again.
     async fn connect(&mut self) -> anyhow::Result<Server> {
-        let deadline = Instant::now() + START;
+        let deadline = LocalServer::deadline();
         loop {
-            if let Ok(stream) = UnixStream::connect(&self.socket).await {
-                let (reader, writer) = stream.into_split();
-                let mut server = Server { lines: BufReader::new(reader).lines(), writer };
-                if self.introduce(&mut server).await {
-                    return Ok(server);
-                }
+            let (reader, writer) = self.server.connect(deadline).await?.into_split();
+            let mut server = Server { lines: BufReader::new(reader).lines(), writer };
+            if self.introduce(&mut server).await {
+                return Ok(server);
             }
-            self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            if self.children.is_empty() {
-                self.start()?;
-            }
-            if Instant::now() > deadline {
-                let db = self.args.db.display();
-                bail!(
-                    "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}` says why",
-                    START.as_secs()
-                );
-            }
-            tokio::time::sleep(POLL).await;
+            self.server.pause(deadline).await?;
         }
     }
 
@@ -265,35 +234,6 @@ impl Shim {
             }
         }
         true
-    }
-
-    /// Starts a server that outlives this process. If another was faster, the new one finds the database open, and
-    /// ends.
-    fn start(&mut self) -> anyhow::Result<()> {
-        use std::os::unix::process::CommandExt;
-        let mut command = usage::this_program()?;
-        command
-            .arg("serve")
-            .arg("--db")
-            .arg(&self.args.db)
-            .arg("--private")
-            .arg("--idle")
-            .arg(self.args.idle.to_string());
-        if let Some(model) = &self.args.model {
-            command.arg("--model").arg(model);
-        }
-        if let Some(file) = database::key_file() {
-            command.arg("--key-file").arg(file);
-        }
-        if let Some(address) = database::shared_address() {
-            command.env("MNEMON_SHARED", address);
-            if let Some(freshness) = database::freshness() {
-                command.arg("--freshness").arg(freshness);
-            }
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        self.children.push(command.spawn().context("starting the server")?);
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! a [`Server`]. A request goes this way:
 //!
 //! 1. `listen` accepts the connection, bounds how many there are, and reads the head of the request. `socket` does so for
-//!    clients of the Unix socket, who are the owner and speak MCP alone.
+//!    clients of the Unix socket, who are the owner, and speak HTTP or MCP.
 //! 2. `guard` checks the host, finds the caller of the token, and takes the request from its rate (`access`). It reads the
 //!    body within its limits.
 //! 3. The route requires a right of the caller, and a place among the requests that run (`app`). A long request takes one
@@ -141,7 +141,7 @@ async fn serve(
     }
     if let Some(error) = no_socket {
         notify(&Notice::Warning(format!(
-            "there is no socket for `mnemon mcp`, which cannot find this server: {error:#}"
+            "there is no socket for `mnemon mcp` and `mnemon hook`, which cannot find this server: {error:#}"
         )));
     }
     if let Some(time) = settings.idle {
@@ -152,13 +152,13 @@ async fn serve(
             stop.cancel();
         });
     }
-    let surfaces = TaskTracker::new();
+    let (surfaces, router) = (TaskTracker::new(), router(&app));
     if let Some(listener) = listener {
-        let router = router(&app);
+        let router = router.clone();
         surfaces.spawn(Listener { app: Arc::clone(&app), listener, tls, router }.run(stop.clone()));
     }
     if let Some(socket) = socket {
-        surfaces.spawn(socket.serve(app, stop.clone()));
+        surfaces.spawn(socket.serve(app, router, stop.clone()));
     }
     stop.cancelled().await;
     surfaces.close();
@@ -237,7 +237,7 @@ mod socket {
     }
 
     impl Socket {
-        pub(crate) async fn serve(self, _: Arc<App>, _: CancellationToken) {
+        pub(crate) async fn serve(self, _: Arc<App>, _: Router, _: CancellationToken) {
             match self {}
         }
     }

@@ -84,9 +84,9 @@ impl Listener {
                 let ousted = idle.ousted.clone();
                 let served = async {
                     match tls {
-                        None => serve(stream, router, stop, idle).await,
+                        None => serve(stream, router, stop, Some(idle)).await,
                         Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                            Ok(Ok(stream)) => serve(stream, router, stop, idle).await,
+                            Ok(Ok(stream)) => serve(stream, router, stop, Some(idle)).await,
                             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                             Err(_) => tracing::debug!("a TLS handshake took too long"),
                         },
@@ -105,7 +105,7 @@ impl Listener {
 }
 
 /// A connection, with its place in the crowd of those that are waited for while it has no request.
-struct Idle {
+pub(crate) struct Idle {
     crowd: Arc<Crowd>,
     ousted: CancellationToken,
     place: Mutex<Option<Place>>,
@@ -131,24 +131,25 @@ impl Idle {
     }
 }
 
-async fn serve(
+/// Serves a connection until `stop`. `idle` is its place among those that may be closed for another.
+pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     router: Router,
     stop: CancellationToken,
-    idle: Arc<Idle>,
+    idle: Option<Arc<Idle>>,
 ) {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(STALLED));
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD_BYTES);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, idle) = (router.clone(), Arc::clone(&idle));
+        let (router, idle) = (router.clone(), idle.clone());
         async move {
-            idle.end();
+            idle.iter().for_each(|idle| idle.end());
             let answered = router.oneshot(request).await;
             // An answer without a known size is made while it is read, as the progress of a reindex is: not interrupted.
             if answered.as_ref().is_ok_and(|answer| answer.body().size_hint().exact().is_some()) {
-                idle.begin();
+                idle.iter().for_each(|idle| idle.begin());
             }
             answered
         }

@@ -1,4 +1,5 @@
-//! The Unix socket of a database's server, over which `mnemon mcp` connects its client's stdio to MCP.
+//! The Unix socket of a database's server: `mnemon mcp` connects its client's stdio to MCP over it, and `mnemon hook` sends
+//! requests of HTTP. Which of them a client speaks is known by its first byte: a message of MCP is a JSON object.
 //!
 //! The process that has the database open binds it: the database's lock lets one process at a time have it open. The socket
 //! is in a folder that only its user can enter, so it needs no tokens, and its clients are the owner.
@@ -10,16 +11,25 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use axum::{Extension, Router};
 use futures_util::StreamExt;
 use sha2::{Digest, Sha256};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::{UnixListener, UnixStream},
+};
 use tokio_util::{
     io::{ReaderStream, StreamReader},
     sync::CancellationToken,
     task::TaskTracker,
 };
 
-use crate::{app::App, listen::PAUSE, mcp};
+use crate::{
+    app::App,
+    guard::IsOwner,
+    listen::{self, PAUSE},
+    mcp,
+};
 
 /// A bound socket. Its file is removed when it is dropped.
 pub(crate) struct Socket {
@@ -31,7 +41,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Serves clients until the server stops, and then the calls that have begun.
-    pub(crate) async fn serve(self, app: Arc<App>, stop: CancellationToken) {
+    pub(crate) async fn serve(self, app: Arc<App>, router: Router, stop: CancellationToken) {
+        let router = router.layer(Extension(IsOwner));
         let connections = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -39,9 +50,11 @@ impl Socket {
                 () = stop.cancelled() => break,
             };
             match accepted {
-                Ok((stream, _)) => drop(connections.spawn(serve_client(Arc::clone(&app), stream, stop.clone()))),
+                Ok((stream, _)) => {
+                    connections.spawn(serve_client(Arc::clone(&app), router.clone(), stream, stop.clone()));
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection of `mnemon mcp` was not accepted");
+                    tracing::warn!(%error, "a connection to the socket was not accepted");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -53,9 +66,17 @@ impl Socket {
 }
 
 /// Serves a client until it goes, or the server stops. Then nothing more is read from it, and what was read is answered.
-async fn serve_client(app: Arc<App>, stream: UnixStream, stop: CancellationToken) {
+async fn serve_client(app: Arc<App>, router: Router, stream: UnixStream, stop: CancellationToken) {
     let _open = app.connected();
     let (reader, writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let first = tokio::select! {
+        first = reader.fill_buf() => first.ok().and_then(|bytes| bytes.first().copied()),
+        () = stop.cancelled() => None,
+    };
+    if first.is_some_and(|byte| byte.is_ascii_uppercase()) {
+        return listen::serve(tokio::io::join(reader, writer), router, stop, None).await;
+    }
     let reader = StreamReader::new(Box::pin(ReaderStream::new(reader).take_until(stop.cancelled_owned())));
     mcp::serve(app, reader, writer).await;
 }

@@ -195,3 +195,78 @@ fn a_date_stands_for_its_first_moment() {
         |id: &str| engine.blocking().get(&"a".parse().unwrap(), id).unwrap().unwrap().created_at.unwrap().to_string();
     assert_eq!(["1", "2", "3"].map(time), ["2024-05-01T00:00:00Z", "2024-05-01T09:30:00Z", "2024-05-01T00:00:00Z"]);
 }
+
+const CLAUDE_CODE: &str = include_str!("../fixtures/agents/claude-code.jsonl");
+const CODEX: &str = include_str!("../fixtures/agents/codex.jsonl");
+
+/// The messages of a namespace, session by session.
+fn all(db: &Db, namespace: &str) -> Vec<mnemon::Message> {
+    let engine = mnemon::Engine::builder(&db.path).create(false).open().unwrap();
+    let (engine, namespace) = (engine.blocking(), namespace.parse().unwrap());
+    let sessions = engine.sessions(&namespace).unwrap();
+    sessions.iter().flat_map(|info| engine.history(&namespace, &info.session).unwrap()).collect()
+}
+
+#[test]
+fn transcripts_of_coding_agents_are_what_the_user_and_the_model_said() {
+    let db = Db::new();
+    let claude = ingest(&db, &["--from", "claude-code"], CLAUDE_CODE);
+    assert_eq!(new(&claude), 2);
+    assert_eq!(new(&ingest(&db, &["--from", "codex"], CODEX)), 2);
+    for (source, text) in [("claude-code", CLAUDE_CODE), ("codex", CODEX)] {
+        let again = json(&ingest(&db, &["--from", source], text).stdout);
+        assert_eq!((&again["new"], &again["unchanged"]), (&0.into(), &2.into()), "{source}");
+    }
+    // Both agents worked in the same folder.
+    let messages = all(&db, "code/home/ada/boat");
+    let said: Vec<(&str, String)> = messages.iter().map(|message| (message.role.as_str(), message.text())).collect();
+    let expected = [
+        ("user", "Name the winch after my sister Berta."),
+        ("assistant", "The winch is called Berta now."),
+        ("user", "Which port does the harbour simulator listen on?"),
+        ("assistant", "The harbour simulator listens on port 4711."),
+    ];
+    assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())));
+    let harbour = messages.iter().find(|message| message.id.ends_with("03")).unwrap();
+    assert_eq!(harbour.session, "1c6a3b2e-5b0f-4a57-8d1e-5f6f7a8b9c0d");
+    assert_eq!(harbour.created_at, Some("2026-11-20T09:00:05.123Z".parse().unwrap()));
+    assert!(harbour.metadata.is_empty(), "{harbour:?}");
+    db.assert_sound();
+}
+
+#[test]
+fn outputs_of_tools_are_kept_by_choice_and_cut() {
+    let db = Db::new();
+    let from = |source, text| ingest(&db, &["--namespace", "a", "--from", source, "--tool-output", "20"], text);
+    assert_eq!(new(&from("claude-code", CLAUDE_CODE)), 4);
+    assert_eq!(new(&from("codex", CODEX)), 6);
+    let messages = all(&db, "a");
+    let parts: Vec<serde_json::Value> =
+        messages.iter().flat_map(|message| &message.content).map(|part| serde_json::to_value(part).unwrap()).collect();
+    let part = |kind: &str, id: &str| parts.iter().find(|part| part["type"] == kind && part["id"] == id).unwrap();
+    assert_eq!(part("tool_call", "toolu_01")["arguments"]["pattern"], "listen");
+    assert_eq!(part("tool_result", "toolu_01")["content"], "src/main.rs:12: list\n[20 of 63 bytes]");
+    assert_eq!(part("tool_call", "call_1")["arguments"]["command"][0], "sed");
+    assert_eq!(part("tool_call", "call_2")["arguments"], "*** Begin Patch\n*** End Patch");
+    assert_eq!(part("tool_result", "call_2")["content"], "Success.");
+}
+
+#[test]
+fn a_transcript_of_another_form_is_told_and_a_folder_without_a_name_too() {
+    let db = Db::new();
+    let line = |fields: &str| {
+        format!(
+            r#"{{"type": "user", "uuid": "u", "sessionId": "s", "message": {{"role": "user", "content": "hi"}}{fields}}}"#
+        ) + "\n"
+    };
+    let from = |more: &[&str], text: &str| ingest(&db, &[&["--from", "claude-code"], more].concat(), text);
+    let homeless = from(&[], &line(""));
+    assert!(homeless.code == 1 && homeless.stderr.contains("--namespace"), "{}", homeless.stderr);
+    assert_eq!(new(&from(&["--namespace", "a"], &line(""))), 1);
+    let timeless = from(&[], &line(r#", "cwd": "/x", "timestamp": "yesterday""#));
+    assert!(timeless.code == 1 && timeless.stderr.contains("-:1"), "{}", timeless.stderr);
+    let deep = format!("/{}", (0..40).map(|at| at.to_string()).collect::<Vec<_>>().join("/"));
+    assert_eq!(new(&from(&[], &line(&format!(r#", "cwd": "{deep}""#)).replace("\"u\"", "\"v\""))), 1);
+    let alone = ingest(&db, &["--tool-output", "3"], "");
+    assert!(alone.code == 2 && alone.stderr.contains("--from"), "{}", alone.stderr);
+}

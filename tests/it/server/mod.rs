@@ -5,6 +5,7 @@ mod blocks;
 mod bounds;
 mod cursors;
 mod dearest;
+mod hook;
 mod mcp;
 mod openapi;
 mod requests;
