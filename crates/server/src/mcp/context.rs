@@ -97,8 +97,9 @@ fn fitting(mut items: Vec<Item>, most: usize) -> Option<Output> {
 fn recalled_and_recent(prompt: &Prompt, question: &str) -> (Vec<String>, Vec<Message>) {
     let mut messages: Vec<Message> = prompt.messages.iter().filter(|message| message.id != question).cloned().collect();
     let mut recalled = Vec::new();
-    // The library puts them before the text of the first system message.
-    if !prompt.recalled.is_empty()
+    // The library puts them, and what blocks say, before the text of the first system message.
+    let has_memory = !prompt.recalled.is_empty() || prompt.sections.iter().any(|section| section.tokens > 0);
+    if has_memory
         && let Some(system) = messages.iter_mut().find(|message| message.role == Role::System)
         && let Some(ContentPart::Text { .. }) = system.content.first()
         && let ContentPart::Text { text } = system.content.remove(0)
