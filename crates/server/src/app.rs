@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{Caller, Hosts, Tokens},
     bounds::{BoundedFilter, Cost},
-    idempotency::Answers,
     formation::{Formation, Plan},
+    idempotency::Answers,
     problem::Problem,
     settings::{Limits, Settings},
     telemetry::Metrics,

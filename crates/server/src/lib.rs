@@ -57,9 +57,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::{
-    access::Tokens, app::App, formation::Plan, listen::Listener, problem::Problem, telemetry::Telemetry,
-};
+use self::{access::Tokens, app::App, formation::Plan, listen::Listener, problem::Problem, telemetry::Telemetry};
 pub use self::{
     access::{NewToken, Right},
     settings::{Limits, Llm, Notice, Settings},

@@ -65,7 +65,9 @@ async fn hand_over(app: &App, namespace: Namespace, session: String) {
     };
     match opened.await {
         // It is not idle, or was not flushed yet.
-        Ok(buffer) if buffer.iter().any(|message| message.role != Role::System) => app.formation.put(&namespace, &session),
+        Ok(buffer) if buffer.iter().any(|message| message.role != Role::System) => {
+            app.formation.put(&namespace, &session)
+        }
         Ok(_) => {}
         Err(problem) => {
             tracing::warn!(problem = problem.detail, "a session could not be opened for its blocks; it is tried again");

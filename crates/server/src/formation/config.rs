@@ -216,7 +216,8 @@ impl Rule {
                 _ => None,
             };
             ensure!(
-                place(block).is_none_or(|own| self.blocks[..at].iter().all(|other| place(other).as_ref() != Some(&own))),
+                place(block)
+                    .is_none_or(|own| self.blocks[..at].iter().all(|other| place(other).as_ref() != Some(&own))),
                 "two collections are below one namespace; give each its own `below`"
             );
         }
@@ -296,9 +297,7 @@ impl Block {
     ) -> mnemon::Result<Arc<dyn MemoryBlock>> {
         let scope = |all_sessions: bool| if all_sessions { BlockScope::Namespace } else { BlockScope::Session };
         Ok(match self.clone() {
-            Block::Static { name, priority, text } => {
-                Arc::new(StaticBlock::new(name.0, text).with_priority(priority))
-            }
+            Block::Static { name, priority, text } => Arc::new(StaticBlock::new(name.0, text).with_priority(priority)),
             Block::Vectors { name, priority, k, threshold, own_session } => {
                 let mut block = VectorBlock::new(name.0).with_priority(priority).similarity_top_k(or(k, VECTORS));
                 if let Some(threshold) = threshold {

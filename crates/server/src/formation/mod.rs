@@ -21,17 +21,17 @@ use std::{
 
 use anyhow::{Context, ensure};
 use mnemon::{
-    ChatModel, Engine, Error, MemoryBlock, MemoryBuilder, Namespace, OpenAiChat,
+    ChatModel, Collection, Engine, Error, MemoryBlock, MemoryBuilder, Namespace, OpenAiChat,
     chat_model::ChatRequest,
     memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, TokenExcess},
 };
 use serde_json::Value;
 
+pub(crate) use self::usage::Counts;
 use self::{
     config::{Block, Rule, Rules},
     usage::{Counted, CountedModel, Usage},
 };
-pub(crate) use self::usage::Counts;
 use crate::{access::DailyLimit, settings::Llm, telemetry::FormationMetrics};
 
 /// Time between the end of a session's idle time and the look for its batches.
@@ -129,11 +129,20 @@ impl Formation {
         Ok(builder)
     }
 
+    /// Returns the collection of a namespace, the first one if its rule has several.
+    pub(crate) fn collection(&self, engine: &Engine, namespace: &Namespace) -> Option<Collection> {
+        self.plan.rules.of(namespace)?.collection(engine, namespace)?.ok()
+    }
+
     fn counted_model(&self, counted: Counted) -> Arc<dyn ChatModel> {
         match &self.plan.model {
-            Some(model) => Arc::new(CountedModel { model: Arc::new(model.clone()), usage: Arc::clone(&self.usage), counted }),
+            Some(model) => {
+                Arc::new(CountedModel { model: Arc::new(model.clone()), usage: Arc::clone(&self.usage), counted })
+            }
             None => Arc::new(|_: &ChatRequest| {
-                Err(Error::InvalidConfig { reason: "this server has no language model; start it with --llm".to_owned() })
+                Err(Error::InvalidConfig {
+                    reason: "this server has no language model; start it with --llm".to_owned(),
+                })
             }),
         }
     }

@@ -142,7 +142,9 @@ async fn retry(
     Json(Retry { block }): Json<Retry>,
 ) -> Result<Json<Retried>, Problem> {
     if !app.formation.counts(&namespace).iter().any(|(name, ..)| *name == block) {
-        return Err(Problem::not_found("no block of that name asks a model here; GET .../formation lists those that do"));
+        return Err(Problem::not_found(
+            "no block of that name asks a model here; GET .../formation lists those that do",
+        ));
     }
     let memory = memory(&app, &namespace, &session, None).await?;
     Ok(Json(Retried { taken: memory.retry_failed(&block).await? }))

@@ -7,9 +7,7 @@ use axum::{
     extract::{Path, Query, State},
     http::{Method, StatusCode},
 };
-use mnemon::{
-    AssembleRequest, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
-};
+use mnemon::{AssembleRequest, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
