@@ -3,7 +3,12 @@
 use serde_json::Value;
 
 use super::{
-    blocking::blocking_methods, document_batch::DocumentBatch, executor::block_on, handle::Engine, weak::WeakEngine,
+    blocking::blocking_methods,
+    core::Core,
+    document_batch::DocumentBatch,
+    executor::{Lane, block_on},
+    handle::Engine,
+    weak::WeakEngine,
 };
 use crate::{
     documents::{Document, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch},
@@ -165,6 +170,21 @@ impl Documents {
             Handle::Strong(engine) => engine.document_batch(operations).await,
             Handle::Weak(engine) => engine.document_batch(DocumentBatch::new(operations)?).await,
         }
+    }
+
+    /// Returns the ids of the messages of a namespace that `is_wanted` accepts, sorted. A weak handle has none.
+    pub(crate) async fn message_ids(
+        &self,
+        namespace: &Namespace,
+        is_wanted: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<String>> {
+        let Handle::Strong(engine) = &self.engine else { return Ok(Vec::new()) };
+        engine.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let read = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, id| snapshot.messages().ids(id, is_wanted))
+        };
+        engine.core().run(Lane::Store, read).await
     }
 
     async fn run(&self, operation: DocumentOperation) -> Result<DocumentOutcome> {

@@ -141,6 +141,13 @@ pub(crate) fn items_made_of(record: &Value, sources: &HashSet<String>) -> Option
     is_made_of.then(|| texts("items").map(str::to_owned).collect())
 }
 
+/// Returns the hashes of the ids of the messages that an update was made of, if it changed this item.
+pub(crate) fn sources_of<'r>(record: &'r Value, item: &str) -> impl Iterator<Item = &'r str> {
+    let texts = |field: &str| record[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let has_changed = texts("items").any(|key| key == item);
+    texts("sources").filter(move |_| has_changed)
+}
+
 /// Returns the hash of a message's id in records.
 pub(crate) fn source_hash(id: &str) -> String {
     hex(&Sha256::digest(id)[..16])

@@ -14,7 +14,8 @@ use crate::{
     documents::{Document, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch, prepare},
     engine::{Documents, Engine, block_on, blocking_methods},
     error::{Error, Result, impl_debug},
-    forget::RECORD,
+    filter::MetadataFilter,
+    forget::{RECORD, source_hash, sources_of},
     ids::Namespace,
     message::{Message, escape_xml, xml::conversation_xml},
 };
@@ -148,6 +149,29 @@ impl Collection {
         self.documents.search(restricted(search)?).await
     }
 
+    /// Returns for each of these items, given by their keys, the ids of those messages of a namespace that it was made of,
+    /// sorted: of all updates that inserted or changed the item. Messages that were deleted are not among them.
+    ///
+    /// Cost: a pass over the records of updates and over the ids of the namespace's messages.
+    ///
+    /// # Errors
+    /// Those of [`Documents::search`].
+    pub async fn sources(&self, keys: &[String], messages: &Namespace) -> Result<Vec<Vec<String>>> {
+        let changed = keys.iter().map(|key| MetadataFilter::contains("items", key.as_str()));
+        let changed = MetadataFilter::any(changed.collect::<Result<Vec<_>>>()?);
+        let records = DocumentSearch::default().filter(changed.and(MetadataFilter::exists(RECORD)?)).limit(usize::MAX);
+        let records = self.documents.search(records).await?;
+        let hashes = |key: &String| -> HashSet<String> {
+            records.iter().flat_map(|record| sources_of(&record.value, key)).map(str::to_owned).collect()
+        };
+        let hashes: Vec<HashSet<String>> = keys.iter().map(hashes).collect();
+        let wanted: HashSet<String> = hashes.iter().flatten().cloned().collect();
+        let ids = self.documents.message_ids(messages, move |id| wanted.contains(&source_hash(id))).await?;
+        let made_of =
+            |hashes: HashSet<String>| ids.iter().filter(|id| hashes.contains(&source_hash(id))).cloned().collect();
+        Ok(hashes.into_iter().map(made_of).collect())
+    }
+
     /// Lets a model update the collection from a conversation. The model is shown the newest items and those that a search
     /// finds for the messages, and answers which items to insert, update and delete. All changes are one commit. Messages
     /// without text change nothing.
@@ -278,6 +302,7 @@ impl BlockingCollection<'_> {
         fn get(key: &str) -> Result<Option<Document>>;
         fn delete(key: &str) -> Result<bool>;
         fn search(search: DocumentSearch) -> Result<Vec<Document>>;
+        fn sources(keys: &[String], messages: &Namespace) -> Result<Vec<Vec<String>>>;
         fn update(messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport>;
     }
 }

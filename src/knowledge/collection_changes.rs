@@ -100,6 +100,8 @@ pub struct CollectionReport {
     pub updated: Vec<String>,
     /// The keys of the items that were deleted.
     pub deleted: Vec<String>,
+    /// The values that the items in `updated` had before, and then those of the items in `deleted`.
+    pub before: Vec<Value>,
     /// True if the same messages updated the collection before, so that the call changed nothing.
     pub repeated: bool,
 }
@@ -152,6 +154,7 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
         options,
     };
     let count = changes.len();
+    let mut deleted = Vec::new();
     let (mut operations, mut report) = (vec![expect(record, None)], CollectionReport::default());
     for change in changes {
         if let Change::Update(at, _) | Change::Delete(at) = &change {
@@ -166,14 +169,17 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
             Change::Update(at, item) => {
                 operations.push(put(&shown[at].key, item, options.clone()));
                 report.updated.push(shown[at].key.clone());
+                report.before.push(shown[at].value.clone());
             }
             Change::Delete(at) => {
                 let key = shown[at].key.clone();
                 operations.push(DocumentOperation::Delete { namespace: namespace.clone(), key: key.clone() });
                 report.deleted.push(key);
+                deleted.push(shown[at].value.clone());
             }
         }
     }
+    report.before.extend(deleted);
     let items = [report.inserted.as_slice(), &report.updated].concat();
     let value = update_record(count, messages.iter().map(|message| message.id.as_str()), &items);
     operations.push(put(record, value, DocumentOptions::default().not_indexed()));

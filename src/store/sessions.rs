@@ -115,6 +115,20 @@ impl<T: Tables> Messages<'_, T> {
         Ok(None)
     }
 
+    /// The ids of the messages of a namespace that `is_wanted` accepts, sorted.
+    pub(crate) fn ids(&self, namespace: NamespaceId, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in self.0.table(IDS)?.range((namespace.0, "")..)? {
+            let (key, _) = entry?;
+            match key.value() {
+                (of, _) if of != namespace.0 => break,
+                (_, id) if is_wanted(id) => found.push(id.to_owned()),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
     /// The sequence number of a message.
     pub(crate) fn seq(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
         seq(&self.0.table(IDS)?, namespace.0, id)

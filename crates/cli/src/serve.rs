@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use mnemon::{Durability, Namespace};
-use mnemon_server::{Limits, NewToken, Notice, Right, Server, Settings};
+use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings};
 use serde_json::json;
 
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The database. It is created if it is missing.
-    #[arg(long, value_name = "FILE")]
-    db: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "check")]
+    db: Option<PathBuf>,
     /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
@@ -37,6 +37,25 @@ pub(crate) struct Args {
     /// End after so many seconds without a connection. Default: never.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle: Option<u64>,
+    /// The server of a language model that forms memories from flushed messages, in the background: any with OpenAI's
+    /// protocol, such as http://localhost:11434/v1 of Ollama. Without --config each namespace gets a collection of facts.
+    #[arg(long, value_name = "URL", requires = "llm_model")]
+    llm: Option<String>,
+    /// The name of the language model there.
+    #[arg(long, value_name = "NAME", requires = "llm")]
+    llm_model: Option<String>,
+    /// The file of the key of that server, if it wants one.
+    #[arg(long, value_name = "FILE", requires = "llm")]
+    llm_key_file: Option<PathBuf>,
+    /// Seconds that a request to the language model may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    llm_timeout: u64,
+    /// The file that says which memory blocks the sessions of namespaces have, in TOML; see docs/server.md.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print what the configuration means, in words, and exit: with status 1 if it is not valid.
+    #[arg(long)]
+    check: bool,
     /// The file of tokens, in TOML. With it every request needs a token. `mnemon token` makes one.
     #[arg(long, value_name = "FILE", conflicts_with = "private")]
     tokens: Option<PathBuf>,
@@ -91,6 +110,13 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let settings = Settings {
         listen: (!args.private).then_some(args.listen),
         idle: args.idle.map(Duration::from_secs),
+        llm: args.llm.zip(args.llm_model).map(|(url, model)| Llm {
+            url,
+            model,
+            key_file: args.llm_key_file,
+            timeout: Duration::from_secs(args.llm_timeout),
+        }),
+        config: args.config,
         tokens: args.tokens,
         hosts: args.host,
         tls: args.tls_cert.zip(args.tls_key),
@@ -108,11 +134,19 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         #[cfg(not(debug_assertions))]
         conformance_fixture: false,
     };
+    let Some(db) = args.db.filter(|_| !args.check) else {
+        let meaning = mnemon_server::check(&settings)?;
+        match format {
+            Format::Json => output::json(&json!({ "meaning": meaning }))?,
+            Format::Text => output::text(&meaning)?,
+        }
+        return Ok(Status::SUCCESS);
+    };
     let server = Server::new(settings, notify)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     args.memory.set(&mut config);
-    let engine = database::engine(&args.db, args.model.as_deref(), config, true)?;
-    server.run(engine, &args.db)?;
+    let engine = database::engine(&db, args.model.as_deref(), config, true)?;
+    server.run(engine, &db)?;
     Ok(Status::SUCCESS)
 }
 
@@ -143,6 +177,10 @@ pub(crate) struct TokenArgs {
     /// Requests a second. Default: that of the server's --rate.
     #[arg(long, value_name = "N")]
     rate: Option<NonZeroU32>,
+    /// Tokens that the server's language model may take in a day (UTC) to form memories in those namespaces, whoever wrote
+    /// the messages. What is over it waits for the next day. Default: as many as it takes.
+    #[arg(long, value_name = "N")]
+    llm_tokens_per_day: Option<u64>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -169,8 +207,9 @@ impl From<RightName> for Right {
 }
 
 pub(crate) fn make_token(args: TokenArgs, format: Format) -> anyhow::Result<Status> {
-    let TokenArgs { name, prefix, rights, rate } = args;
-    let made = NewToken::make(name, prefix, rights.into_iter().map(Right::from).collect(), rate)?;
+    let TokenArgs { name, prefix, rights, rate, llm_tokens_per_day } = args;
+    let rights = rights.into_iter().map(Right::from).collect();
+    let made = NewToken::make(name, prefix, rights, rate, llm_tokens_per_day)?;
     match format {
         Format::Json => output::json(&json!({ "token": made.token, "entry": made.entry() }))?,
         Format::Text => {

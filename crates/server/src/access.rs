@@ -22,6 +22,7 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock};
 use mnemon::Namespace;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -182,7 +183,8 @@ pub struct NewToken {
 
 impl NewToken {
     /// Makes a token from 32 random bytes. Its holder sees the namespaces under `prefix`, or all, and may make `rate`
-    /// requests a second, or those of [`Limits::rate`](crate::Limits::rate).
+    /// requests a second, or those of [`Limits::rate`](crate::Limits::rate). With `llm_tokens_per_day`, the language model
+    /// may take so many tokens a day (UTC) to form memories in those namespaces, whoever wrote the messages.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -191,11 +193,12 @@ impl NewToken {
         prefix: Option<Namespace>,
         rights: Vec<Right>,
         rate: Option<NonZeroU32>,
+        llm_tokens_per_day: Option<u64>,
     ) -> anyhow::Result<Self> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
         let token = format!("mnemon_{}", BASE64_URL_SAFE_NO_PAD.encode(bytes));
-        let entry = Entry { name, sha256: hex(&hash(&token)), prefix, rights, rate };
+        let entry = Entry { name, sha256: hex(&hash(&token)), prefix, rights, rate, llm_tokens_per_day };
         Ok(NewToken { token, entry })
     }
 
@@ -227,10 +230,26 @@ struct Entry {
     rights: Vec<Right>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rate: Option<NonZeroU32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    llm_tokens_per_day: Option<u64>,
+}
+
+/// A limit on the tokens that a language model may take in a day, of the namespaces at and under a prefix.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct DailyLimit {
+    /// Null: all namespaces.
+    #[schemars(with = "Option<String>")]
+    pub(crate) prefix: Option<Namespace>,
+    pub(crate) tokens_per_day: u64,
+    /// Tokens of today, which is a day of UTC.
+    pub(crate) used: u64,
 }
 
 /// The tokens that a server accepts: their hashes, and who holds them.
-pub(crate) struct Tokens(Vec<([u8; 32], Arc<Caller>)>);
+pub(crate) struct Tokens {
+    holders: Vec<([u8; 32], Arc<Caller>)>,
+    daily_limits: Vec<DailyLimit>,
+}
 
 impl Tokens {
     /// Reads a file of tokens. An entry without a rate has the rate `rate`.
@@ -239,6 +258,11 @@ impl Tokens {
         let text = std::fs::read_to_string(path).with_context(place)?;
         let file: File = toml::from_str(&text).with_context(place)?;
         ensure!(!file.token.is_empty(), "{}: it has no [[token]]; `mnemon token` makes one", place());
+        let daily_limit = |entry: &Entry| {
+            let tokens_per_day = entry.llm_tokens_per_day?;
+            Some(DailyLimit { prefix: entry.prefix.clone(), tokens_per_day, used: 0 })
+        };
+        let daily_limits = file.token.iter().filter_map(daily_limit).collect();
         let holder = |entry: Entry| {
             let hash = unhex(&entry.sha256);
             let hash = hash
@@ -246,14 +270,19 @@ impl Tokens {
             let rate = entry.rate.unwrap_or(rate);
             Ok((hash, Arc::new(Caller::new(entry.sha256, entry.prefix, entry.rights, rate))))
         };
-        Ok(Tokens(file.token.into_iter().map(holder).collect::<anyhow::Result<_>>()?))
+        Ok(Tokens { holders: file.token.into_iter().map(holder).collect::<anyhow::Result<_>>()?, daily_limits })
+    }
+
+    /// Returns the limits of the tokens of a language model.
+    pub(crate) fn daily_limits(&self) -> impl Iterator<Item = DailyLimit> {
+        self.daily_limits.iter().cloned()
     }
 
     /// Returns the holder of a token. It compares with every hash, so that the time says nothing about the token.
     pub(crate) fn holder(&self, token: &str) -> Option<Arc<Caller>> {
         let given = hash(token);
         let mut holder = None;
-        for (hash, caller) in &self.0 {
+        for (hash, caller) in &self.holders {
             if bool::from(hash.ct_eq(&given)) {
                 holder = Some(Arc::clone(caller));
             }

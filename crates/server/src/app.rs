@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{Caller, Hosts, Tokens},
     bounds::{BoundedFilter, Cost},
+    formation::{Formation, Plan},
     idempotency::Answers,
     problem::Problem,
     settings::{Limits, Settings},
@@ -41,6 +42,7 @@ pub(crate) struct App {
     pub(crate) owner: Arc<Caller>,
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Metrics,
+    pub(crate) formation: Formation,
     pub(crate) answers: Answers,
     /// Places for requests.
     pub(crate) requests: Semaphore,
@@ -70,10 +72,12 @@ impl App {
         engine: Engine,
         db: &Path,
         tokens: Option<Tokens>,
+        plan: Plan,
         address: Option<SocketAddr>,
         settings: &Settings,
     ) -> Self {
-        let limits = &settings.limits;
+        let (limits, metrics) = (&settings.limits, Metrics::new());
+        let daily_limits = tokens.iter().flat_map(Tokens::daily_limits).collect();
         let processors = thread::available_parallelism().map_or(1, usize::from);
         App {
             engine,
@@ -81,7 +85,8 @@ impl App {
             tokens,
             owner: Arc::new(Caller::owner()),
             hosts: Hosts::new(address, &settings.hosts),
-            metrics: Metrics::new(),
+            formation: Formation::new(plan, daily_limits, metrics.formation.clone()),
+            metrics,
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
             slow_requests: Semaphore::new(limits.max_slow()),

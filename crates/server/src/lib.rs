@@ -14,6 +14,8 @@
 //!    client; or `mcp`, the Model Context Protocol. They share the bounds of filters and pages (`bounds`), mem0's names for
 //!    whose a memory is (`entity`), and errors (`problem`).
 //!
+//! With a language model, `formation` gives sessions the memory blocks of their namespace, which ask it in the background.
+//!
 //! These hold throughout:
 //!
 //! - A request reaches only namespaces under the prefix of its token. Any other namespace does not exist for it.
@@ -28,6 +30,7 @@ mod access;
 mod app;
 mod bounds;
 mod entity;
+mod formation;
 mod guard;
 mod idempotency;
 pub mod json_rpc;
@@ -42,6 +45,7 @@ mod settings;
 pub mod socket;
 mod telemetry;
 mod v1;
+mod waiting_batches;
 
 use std::{any::Any, fmt, path::Path, sync::Arc, thread, time::Duration};
 
@@ -53,10 +57,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::{access::Tokens, app::App, listen::Listener, problem::Problem, telemetry::Telemetry};
+use self::{access::Tokens, app::App, formation::Plan, listen::Listener, problem::Problem, telemetry::Telemetry};
 pub use self::{
     access::{NewToken, Right},
-    settings::{Limits, Notice, Settings},
+    settings::{Limits, Llm, Notice, Settings},
 };
 
 /// The time that requests have to finish after a signal. Then their connections are closed.
@@ -68,9 +72,24 @@ const CLOSING: Duration = Duration::from_millis(1500);
 pub struct Server {
     settings: Settings,
     tokens: Option<Tokens>,
+    plan: Plan,
     tls: Option<TlsAcceptor>,
     telemetry: Telemetry,
     notify: fn(&Notice),
+}
+
+/// Reads the tokens and the configuration of `settings`, and says in words what they mean.
+///
+/// # Errors
+/// A file cannot be read or is not valid.
+pub fn check(settings: &Settings) -> anyhow::Result<String> {
+    let tokens = settings.tokens.as_deref().map(|file| Tokens::read(file, settings.limits.rate)).transpose()?;
+    let mut text = Plan::read(settings.llm.as_ref(), settings.config.as_deref())?.describe(settings.llm.as_ref());
+    for limit in tokens.iter().flat_map(Tokens::daily_limits) {
+        let subject = limit.prefix.map_or("in all namespaces".to_owned(), |prefix| format!("at and under {prefix:?}"));
+        text += &format!("\nUp to {} tokens of the model a day (UTC) {subject}.", limit.tokens_per_day);
+    }
+    Ok(text)
 }
 
 impl fmt::Debug for Server {
@@ -80,16 +99,17 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Reads the tokens and the certificate, and starts the log. The server calls `notify` with what its operator should
+    /// Reads the tokens, the configuration and the certificate, and starts the log. The server calls `notify` with what its operator should
     /// know.
     ///
     /// # Errors
     /// A file cannot be read or is not valid.
     pub fn new(settings: Settings, notify: fn(&Notice)) -> anyhow::Result<Self> {
         let tokens = settings.tokens.as_deref().map(|file| Tokens::read(file, settings.limits.rate)).transpose()?;
+        let plan = Plan::read(settings.llm.as_ref(), settings.config.as_deref())?;
         let tls = settings.tls.as_ref().map(|(certificate, key)| listen::tls(certificate, key)).transpose()?;
         let telemetry = telemetry::start(settings.json_log, notify)?;
-        Ok(Server { settings, tokens, tls, telemetry, notify })
+        Ok(Server { settings, tokens, plan, tls, telemetry, notify })
     }
 
     /// Serves the engine of the database at `db` until SIGTERM, SIGINT or the idle time ends the server. The server
@@ -98,9 +118,9 @@ impl Server {
     /// # Errors
     /// The server cannot listen, or start its threads.
     pub fn run(self, engine: Engine, db: &Path) -> anyhow::Result<()> {
-        let Server { settings, tokens, tls, telemetry, notify } = self;
+        let Server { settings, tokens, plan, tls, telemetry, notify } = self;
         let runtime = runtime().context("starting the threads of the server")?;
-        let served = runtime.block_on(serve(engine.clone(), db, &settings, tokens, tls, notify));
+        let served = runtime.block_on(serve(engine.clone(), db, &settings, (tokens, plan), tls, notify));
         // Connections that are still open end here. The engine finishes what they asked it for before its last handle is
         // dropped.
         runtime.shutdown_timeout(Duration::from_millis(100));
@@ -114,7 +134,7 @@ async fn serve(
     engine: Engine,
     db: &Path,
     settings: &Settings,
-    tokens: Option<Tokens>,
+    (tokens, plan): (Option<Tokens>, Plan),
     tls: Option<TlsAcceptor>,
     notify: fn(&Notice),
 ) -> anyhow::Result<()> {
@@ -126,7 +146,7 @@ async fn serve(
         }
     };
     let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    let app = Arc::new(App::new(engine, db, tokens, address, settings));
+    let app = Arc::new(App::new(engine, db, tokens, plan, address, settings));
     let stop = CancellationToken::new();
     // A server that listens on TCP goes on without its socket, which only `mnemon mcp` needs.
     let (socket, no_socket) = match socket::bind(db) {
@@ -152,6 +172,7 @@ async fn serve(
             stop.cancel();
         });
     }
+    tokio::spawn(waiting_batches::run(Arc::clone(&app)));
     let (surfaces, router) = (TaskTracker::new(), router(&app));
     if let Some(listener) = listener {
         let router = router.clone();

@@ -113,6 +113,8 @@ impl From<Error> for Problem {
             Error::Embedding { .. } | Error::EmbedderUnavailable { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "embedder-unavailable")
             }
+            Error::Chat { transient: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "model-unavailable"),
+            Error::Chat { .. } => (StatusCode::BAD_GATEWAY, "model-answer"),
             Error::SharedDatabase { .. } => (StatusCode::SERVICE_UNAVAILABLE, "shared-database-unavailable"),
             Error::OutcomeUnknown { .. } => (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown"),
             Error::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closing"),

@@ -13,6 +13,11 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// The server ends after this time without a connection. `None`: it does not.
     pub idle: Option<Duration>,
+    /// The language model that forms memories. `None`: none does.
+    pub llm: Option<Llm>,
+    /// The file that says which memory blocks the sessions of namespaces have. Default: with a model, a collection of facts
+    /// for each namespace, and none without.
+    pub config: Option<PathBuf>,
     /// The file of tokens. With it every request over TCP needs a token.
     pub tokens: Option<PathBuf>,
     /// Names under which clients reach this server, beside its address and localhost.
@@ -28,6 +33,19 @@ pub struct Settings {
     /// Serve the fixture of MCP's conformance suite at /mcp instead of the memory. Only debug builds can.
     #[doc(hidden)]
     pub conformance_fixture: bool,
+}
+
+/// A language model on a server with OpenAI's protocol.
+#[derive(Clone, Debug)]
+pub struct Llm {
+    /// The address up to `/v1`, such as `http://localhost:11434/v1`.
+    pub url: String,
+    /// The name of the model there.
+    pub model: String,
+    /// The file of the key, if the server wants one.
+    pub key_file: Option<PathBuf>,
+    /// The time that a request to the model may take.
+    pub timeout: Duration,
 }
 
 /// What a server tells the program that runs it.

@@ -37,6 +37,8 @@ pub(crate) struct Telemetry(Option<Exporter>);
 /// collector that the environment names.
 pub(crate) fn start(json_log: bool, notify: fn(&Notice)) -> anyhow::Result<Telemetry> {
     let filter = EnvFilter::try_from_env("MNEMON_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    // Its events quote answers of a language model. `formation` logs the same failures without.
+    let filter = filter.add_directive("mnemon::memory::batch_jobs=off".parse()?);
     let log = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let log = if json_log { log.json().boxed() } else { log.boxed() };
     let has_collector =
@@ -69,8 +71,35 @@ struct RouteLabels {
     route: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BlockLabels {
+    block: &'static str,
+}
+
+/// What forming memories takes, by the kinds of blocks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FormationMetrics {
+    calls: Family<BlockLabels, Counter>,
+    tokens: Family<BlockLabels, Counter>,
+    failures: Family<BlockLabels, Counter>,
+}
+
+impl FormationMetrics {
+    /// Counts a call of the model for a block of this kind.
+    pub(crate) fn called(&self, block: &'static str, tokens: u64) {
+        self.calls.get_or_create(&BlockLabels { block }).inc();
+        self.tokens.get_or_create(&BlockLabels { block }).inc_by(tokens);
+    }
+
+    /// Counts a batch on which a block of this kind failed.
+    pub(crate) fn failed(&self, block: &'static str) {
+        self.failures.get_or_create(&BlockLabels { block }).inc();
+    }
+}
+
 pub(crate) struct Metrics {
     registry: Registry,
+    pub(crate) formation: FormationMetrics,
     requests: Family<Labels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     memory_budget: Gauge,
@@ -88,6 +117,7 @@ impl Metrics {
         let seconds: Family<RouteLabels, Histogram, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(BOUNDS));
         let metrics = Metrics {
+            formation: FormationMetrics::default(),
             requests: Family::default(),
             seconds,
             memory_budget: Gauge::default(),
@@ -108,6 +138,10 @@ impl Metrics {
         registry.register("pending_messages", "Messages that wait for their vectors", metrics.pending.clone());
         let recall = "Share of the truly nearest messages that searches find, a mean over the namespaces asked last";
         registry.register("recall_estimate", recall, metrics.recall.clone());
+        let FormationMetrics { calls, tokens, failures } = metrics.formation.clone();
+        registry.register("formation_calls", "Calls of the language model by blocks", calls);
+        registry.register("formation_tokens", "Tokens of those calls and their answers", tokens);
+        registry.register("formation_failures", "Batches on which a block failed", failures);
         Metrics { registry, ..metrics }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn routes(action: &str) -> &'static [&'static str] {
         "document_search" => &["POST /v1/namespaces/{namespace}/documents/search"],
         "document_put" => &["PUT /v1/namespaces/{namespace}/documents/{key}"],
         "document_delete" => &["DELETE /v1/namespaces/{namespace}/documents/{key}"],
-        "blocks" => &["GET /v1/namespaces/{namespace}/blocks"],
+        "blocks" => &["GET /v1/namespaces/{namespace}/blocks", "GET /v1/namespaces/{namespace}/formation"],
         "journal" => &["GET /v1/namespaces/{namespace}/messages/{id}/why"],
         "audit" => &["GET /v1/audit"],
         "stats" => &["GET /v1/stats", "GET /health", "GET /ready", "GET /metrics"],
@@ -186,7 +186,10 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
             send("DELETE", path(&format!("/documents/{text}")), None)?;
             Value::Null
         }
-        "blocks" => get(path("/blocks"))?["blocks"].clone(),
+        "blocks" => {
+            get(path("/formation"))?;
+            get(path("/blocks"))?["blocks"].clone()
+        }
         "journal" => {
             send("POST", path("/recall"), Some(json!({ "query": LESSON, "k": 1 })))?;
             get(path("/messages/m1/why"))?;

@@ -86,6 +86,10 @@ fn of_operation(operation: &str) -> Request {
             ("POST", within("/sessions/t/assemble"), Some(body))
         }
         "get_namespaces_namespace_blocks" => ("GET", within("/blocks?limit=1000"), None),
+        "get_namespaces_namespace_formation" => ("GET", within("/formation?limit=1000"), None),
+        "post_namespaces_namespace_sessions_session_retry" => {
+            ("POST", within("/sessions/t/retry"), Some(json!({ "block": "facts" })))
+        }
         "post_namespaces_namespace_recall" => {
             let body = json!({ "query": question(), "k": 1000, "filter": filter(), "diversity": 0.5, "unit": "turn" });
             ("POST", within("/recall"), Some(body))

@@ -5,6 +5,7 @@ mod blocks;
 mod bounds;
 mod cursors;
 mod dearest;
+mod formation;
 mod hook;
 mod mcp;
 mod openapi;

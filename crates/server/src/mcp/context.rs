@@ -39,7 +39,8 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let session = input.entity.run_id.clone().unwrap_or_else(|| DEFAULT_SESSION.to_owned());
     let limit = input.token_limit.map_or(30_000, |limit| limit.0);
     let documents = input.documents.map_or(3, |documents| documents.0);
-    let documents = documents::found(app, &namespace, &input.prompt, documents).await?;
+    // The block of a collection has its facts.
+    let documents = documents::found(app, &namespace, &input.prompt, documents, false).await?;
     let documents = fitting(documents, limit / 4);
     let document_tokens = documents.as_ref().map_or(0, |documents| tokens(&documents.text));
     let question = Message::user(input.prompt);
@@ -97,8 +98,9 @@ fn fitting(mut items: Vec<Item>, most: usize) -> Option<Output> {
 fn recalled_and_recent(prompt: &Prompt, question: &str) -> (Vec<String>, Vec<Message>) {
     let mut messages: Vec<Message> = prompt.messages.iter().filter(|message| message.id != question).cloned().collect();
     let mut recalled = Vec::new();
-    // The library puts them before the text of the first system message.
-    if !prompt.recalled.is_empty()
+    // The library puts them, and what blocks say, before the text of the first system message.
+    let has_memory = !prompt.recalled.is_empty() || prompt.sections.iter().any(|section| section.tokens > 0);
+    if has_memory
         && let Some(system) = messages.iter_mut().find(|message| message.role == Role::System)
         && let Some(ContentPart::Text { .. }) = system.content.first()
         && let ContentPart::Text { text } = system.content.remove(0)

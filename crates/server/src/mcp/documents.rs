@@ -163,12 +163,24 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
     Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
 }
 
-/// Returns the documents of a namespace that answer a question best.
-pub(super) async fn found(app: &App, namespace: &Namespace, query: &str, limit: usize) -> Result<Vec<Item>, Problem> {
+/// Returns the documents of a namespace that answer a question best. With `has_facts`, those of its collection are among
+/// them, which is in a namespace below.
+pub(super) async fn found(
+    app: &App,
+    namespace: &Namespace,
+    query: &str,
+    limit: usize,
+    has_facts: bool,
+) -> Result<Vec<Item>, Problem> {
     if limit == 0 || query.trim().is_empty() {
         return Ok(Vec::new());
     }
     let search = DocumentSearch::default().query(query).limit(limit);
-    let found = app.engine.documents(namespace).search(search).await?;
+    let mut found = app.engine.documents(namespace).search(search.clone()).await?;
+    if let Some(facts) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
+        found.extend(facts.search(search).await?);
+        found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
+        found.truncate(limit);
+    }
     Ok(found.into_iter().map(Item::document).collect())
 }

@@ -127,7 +127,7 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     let namespace = input.entity.namespace(caller)?;
     let has_narrowed = !input.entity.is_whole()? || input.filter.is_some() || input.answerable.is_some();
     let documents = input.documents.map_or(if has_narrowed { 0 } else { 3 }, |limit| limit.0);
-    let documents = documents::found(app, &namespace, &input.query, documents).await?;
+    let documents = documents::found(app, &namespace, &input.query, documents, true).await?;
     let limit = input.limit.map_or(10, |limit| limit.0);
     let mut query = Query::new(input.query).k(limit).within(app.limits.request_timeout);
     let (filter, cost) = BoundedFilter::divide(input.filter);

@@ -1,13 +1,16 @@
 //! Documents: JSON values under keys.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use axum::{
     Json,
     extract::{Path, State},
     http::{Method, StatusCode},
 };
-use mnemon::{Document, DocumentOptions, DocumentSearch, MAX_QUERY_BYTES};
+use mnemon::{Collection, Document, DocumentOptions, DocumentSearch, MAX_QUERY_BYTES, Namespace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,6 +133,10 @@ struct Search {
     /// Up to 1000. Default: 10.
     #[schemars(range(max = MAX_LIMIT))]
     limit: Option<usize>,
+    /// Return with each document its `sources`: the ids of those messages of this namespace that a language model made it
+    /// of. They are known of the items of collections.
+    #[serde(default)]
+    sources: bool,
     /// Documents to leave out at the beginning. With a query, `offset` and `limit` are 10,000 together at most.
     #[serde(default)]
     offset: usize,
@@ -138,7 +145,15 @@ struct Search {
 #[derive(Serialize, JsonSchema)]
 struct Found {
     #[schemars(with = "Vec<Value>")]
-    documents: Vec<Document>,
+    documents: Vec<FoundDocument>,
+}
+
+#[derive(Serialize)]
+struct FoundDocument {
+    #[serde(flatten)]
+    document: Document,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sources: Option<Vec<String>>,
 }
 
 async fn search(
@@ -156,5 +171,22 @@ async fn search(
     if let Some(query) = input.query {
         search = search.query(query);
     }
-    Ok(Json(Found { documents: app.search_documents(&namespace, search, input.filter).await? }))
+    let found = app.search_documents(&namespace, search, input.filter).await?;
+    let mut sources = HashMap::new();
+    if input.sources {
+        let _place = app.slow_place()?;
+        let mut keys: BTreeMap<&Namespace, Vec<String>> = BTreeMap::new();
+        for document in &found {
+            keys.entry(&document.namespace).or_default().push(document.key.clone());
+        }
+        for (items, keys) in keys {
+            let made_of = Collection::new(&app.engine, items).sources(&keys, &namespace).await?;
+            sources.extend(keys.into_iter().map(|key| (items.clone(), key)).zip(made_of));
+        }
+    }
+    let found = found.into_iter().map(|document| FoundDocument {
+        sources: sources.remove(&(document.namespace.clone(), document.key.clone())),
+        document,
+    });
+    Ok(Json(Found { documents: found.collect() }))
 }

@@ -1,6 +1,6 @@
 //! Messages, and the states of memory blocks, which are made of messages.
 //!
-//! The server has no blocks itself: programs that link the library do, and their blocks are listed here.
+//! Blocks of the configuration are listed here, and those of programs that link the library.
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 
 mod database;
 mod documents;
+mod formation;
 mod map;
 mod messages;
 mod namespaces;
@@ -38,6 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
         messages::routes(),
         sessions::routes(),
         messages::block_routes(),
+        formation::routes(),
         recall::routes(),
         map::routes(),
         documents::routes(),

@@ -7,9 +7,7 @@ use axum::{
     extract::{Path, Query, State},
     http::{Method, StatusCode},
 };
-use mnemon::{
-    AssembleRequest, BufferLimits, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo,
-};
+use mnemon::{AssembleRequest, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -162,8 +160,11 @@ async fn put(
     Json(mut put): Json<Put>,
 ) -> Result<Json<MemoryReport>, Problem> {
     date(&mut put.messages);
-    let memory = memory(&app, namespace, session, put.token_limit).await?;
-    Ok(Json(memory.put(put.messages).await?))
+    let memory = memory(&app, &namespace, &session, put.token_limit).await?;
+    let report = memory.put(put.messages).await;
+    // A failed flush follows messages that are stored.
+    app.formation.put(&namespace, &session);
+    Ok(Json(report?))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -177,7 +178,7 @@ async fn flush(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
 ) -> Result<Json<Flushed>, Problem> {
-    let memory = memory(&app, namespace, session, None).await?;
+    let memory = memory(&app, &namespace, &session, None).await?;
     Ok(Json(Flushed { flushed: memory.flush().await? }))
 }
 
@@ -225,7 +226,7 @@ pub(crate) async fn prompt_for(
     recall: Option<usize>,
     token_limit: Option<usize>,
 ) -> Result<Prompt, Problem> {
-    let memory = memory(app, namespace, session, token_limit).await?;
+    let memory = memory(app, &namespace, &session, token_limit).await?;
     let mut request = AssembleRequest::new(prompt);
     if let Some(k) = recall {
         request = request.recall(k);
@@ -233,17 +234,14 @@ pub(crate) async fn prompt_for(
     Ok(memory.assemble(request).await?)
 }
 
-async fn memory(
+/// Opens the memory of a session, with the blocks of its namespace.
+pub(super) async fn memory(
     app: &App,
-    namespace: Namespace,
-    session: String,
+    namespace: &Namespace,
+    session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    let mut limits = BufferLimits::default();
-    if let Some(tokens) = token_limit {
-        limits.token_limit = tokens;
-    }
-    let builder = app.engine.memory(&namespace, session).limits(limits);
+    let builder = app.formation.memory(&app.engine, namespace, session, token_limit)?;
     app::blocking(move || builder.open()).await
 }
 
