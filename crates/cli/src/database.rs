@@ -180,9 +180,24 @@ pub(crate) fn for_recall(
     rerank: Option<&Path>,
     config: &Config,
 ) -> anyhow::Result<EngineBuilder> {
-    let builder = builder(db, model, config.clone().drain_on_open(false), false)?;
-    let Some(folder) = rerank else { return Ok(builder) };
+    with_reranker(builder(db, model, config.clone().drain_on_open(false), false)?, rerank)
+}
+
+/// Adds the cross-encoder in a folder.
+fn with_reranker(builder: EngineBuilder, folder: Option<&Path>) -> anyhow::Result<EngineBuilder> {
+    let Some(folder) = folder else { return Ok(builder) };
     Ok(builder.reranker(Arc::new(CrossEncoder::open(folder)?)))
+}
+
+/// Opens or creates the engine of a server, with the cross-encoder in the folder `rerank` if one is given.
+#[cfg(feature = "serve")]
+pub(crate) fn to_serve(
+    db: &Path,
+    model: Option<&str>,
+    rerank: Option<&Path>,
+    config: Config,
+) -> anyhow::Result<Engine> {
+    Ok(with_reranker(builder(db, model, config, true)?, rerank)?.open()?)
 }
 
 /// Opens an engine for reading, if that is possible, so that another process may have the database open for writing.

@@ -28,6 +28,10 @@ pub(crate) struct ServerArgs {
     /// Seconds without a client after which a server that this command started ends.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     idle: u64,
+    /// Start the server so that it replaces keys, tokens and card numbers by marks, as `mnemon serve --remove-secrets` does.
+    /// A server that runs already goes on as it is.
+    #[arg(long)]
+    remove_secrets: bool,
 }
 
 /// The server of a database. A running `mnemon serve` is used, or else one is started, which outlives this process.
@@ -89,6 +93,9 @@ impl LocalServer {
             .arg(self.args.idle.to_string());
         if let Some(model) = &self.args.model {
             command.arg("--model").arg(model);
+        }
+        if self.args.remove_secrets {
+            command.arg("--remove-secrets");
         }
         if let Some(file) = database::key_file() {
             command.arg("--key-file").arg(file);

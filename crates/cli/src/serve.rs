@@ -63,6 +63,17 @@ pub(crate) struct Args {
     /// that name another host are refused, so that a page in a browser cannot reach the server by a name of its own.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
+    /// The origin of pages in browsers that may call the server, such as https://app.example; any number of times. Without
+    /// --tokens such a page may do everything.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// Replace keys, tokens, passwords in addresses and card numbers in requests by marks such as [key removed], and count
+    /// them in /metrics. Known forms alone are found; see docs/server.md.
+    #[arg(long)]
+    remove_secrets: bool,
+    /// The folder of a cross-encoder. Recalls over HTTP are reranked if they ask for it, searches over MCP always.
+    #[arg(long, value_name = "DIR")]
+    rerank: Option<PathBuf>,
     /// The certificate chain, in PEM. With --tls-key, connections are encrypted.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -119,6 +130,9 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         config: args.config,
         tokens: args.tokens,
         hosts: args.host,
+        origins: args.allow_origin,
+        remove_secrets: args.remove_secrets,
+        reranks: args.rerank.is_some(),
         tls: args.tls_cert.zip(args.tls_key),
         limits: Limits {
             max_connections: args.max_connections,
@@ -145,7 +159,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let server = Server::new(settings, notify)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     args.memory.set(&mut config);
-    let engine = database::engine(&db, args.model.as_deref(), config, true)?;
+    let engine = database::to_serve(&db, args.model.as_deref(), args.rerank.as_deref(), config)?;
     server.run(engine, &db)?;
     Ok(Status::SUCCESS)
 }

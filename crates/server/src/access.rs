@@ -36,12 +36,30 @@ const BYTES: usize = 32;
 pub(crate) struct Hosts {
     names: Vec<String>,
     address: Option<IpAddr>,
+    /// The origins of other pages that may call the server.
+    pub(crate) origins: Vec<HeaderValue>,
+}
+
+/// Reads the origin of a page, as browsers send it.
+///
+/// # Errors
+/// It is none, or stands for many pages.
+pub(crate) fn origin(text: &str) -> anyhow::Result<HeaderValue> {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let authority = authority.and_then(|authority| authority.parse::<Authority>().ok());
+    ensure!(
+        authority.is_some_and(|authority| !authority.as_str().contains(['@', '*'])
+            && authority.as_str() == authority.as_str().to_lowercase()),
+        "{text:?} is no origin of a page; give its scheme, host and port as a browser's address begins, such as https://app.example \
+         or http://localhost:5173"
+    );
+    Ok(text.parse()?)
 }
 
 impl Hosts {
-    pub(crate) fn new(address: Option<SocketAddr>, names: &[String]) -> Self {
+    pub(crate) fn new(address: Option<SocketAddr>, names: &[String], origins: Vec<HeaderValue>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
-        Hosts { names, address: address.map(|address| address.ip()) }
+        Hosts { names, address: address.map(|address| address.ip()), origins }
     }
 
     /// Refuses a request that names another host, and a request that a page of another site makes.
@@ -53,9 +71,13 @@ impl Hosts {
                 "this server does not answer for that host; start it with --host to allow it",
             ));
         }
+        let is_allowed = |origin: &str| self.origins.iter().any(|allowed| allowed == origin);
         match text(header::ORIGIN) {
+            Some(origin) if is_allowed(origin) => Ok(()),
             Some(origin) if origin.split_once("://").is_none_or(|(_, authority)| Some(authority) != host) => {
-                Err(Problem::forbidden("pages of other origins may not use this server"))
+                Err(Problem::forbidden(
+                    "pages of other origins may not use this server; start it with --allow-origin to allow one",
+                ))
             }
             _ => Ok(()),
         }

@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 
+use axum::http::HeaderValue;
 use mnemon::{Document, DocumentSearch, Engine, Error, Hits, Namespace, Query, Scope};
+use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -27,12 +29,16 @@ use crate::{
     formation::{Formation, Plan},
     idempotency::Answers,
     problem::Problem,
+    secrets::Secrets,
     settings::{Limits, Settings},
     telemetry::Metrics,
 };
 
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
+
+/// The candidates that a reranker orders, unless a request says otherwise. For longer lists it is not asked.
+pub(crate) const RERANKED: usize = 50;
 
 pub(crate) struct App {
     pub(crate) engine: Engine,
@@ -43,6 +49,10 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Metrics,
     pub(crate) formation: Formation,
+    /// Replaces secrets in requests, if it is to.
+    secrets: Option<Secrets>,
+    /// True if recalls may be reranked.
+    pub(crate) reranks: bool,
     pub(crate) answers: Answers,
     /// Places for requests.
     pub(crate) requests: Semaphore,
@@ -73,6 +83,7 @@ impl App {
         db: &Path,
         tokens: Option<Tokens>,
         plan: Plan,
+        origins: Vec<HeaderValue>,
         address: Option<SocketAddr>,
         settings: &Settings,
     ) -> Self {
@@ -84,7 +95,9 @@ impl App {
             db: db.to_owned(),
             tokens,
             owner: Arc::new(Caller::owner()),
-            hosts: Hosts::new(address, &settings.hosts),
+            hosts: Hosts::new(address, &settings.hosts, origins),
+            secrets: settings.remove_secrets.then(Secrets::new),
+            reranks: settings.reranks,
             formation: Formation::new(plan, daily_limits, metrics.formation.clone()),
             metrics,
             answers: Answers::default(),
@@ -101,6 +114,18 @@ impl App {
             heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
+    }
+
+    /// Replaces the secrets in a value that a client sent, if this server is to, and counts them. Returns true if there
+    /// were any.
+    pub(crate) fn remove_secrets(&self, value: &mut Value) -> bool {
+        let kinds = self.secrets.as_ref().map(|secrets| secrets.replace(value)).unwrap_or_default();
+        kinds.iter().for_each(|kind| self.metrics.removed_secret(kind));
+        !kinds.is_empty()
+    }
+
+    pub(crate) fn removes_secrets(&self) -> bool {
+        self.secrets.is_some()
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.

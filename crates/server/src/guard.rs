@@ -14,6 +14,7 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::StreamExt;
+use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field::Empty};
@@ -130,7 +131,17 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
             "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
         )));
     }
+    let body = if app.removes_secrets() { without_secrets(app, body) } else { body };
     Ok((Request::from_parts(head, Body::from(body)), share))
+}
+
+/// Replaces the secrets in a body. One that is no JSON stays as it is: its route refuses it.
+fn without_secrets(app: &App, body: Bytes) -> Bytes {
+    let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
+    match app.remove_secrets(&mut value) {
+        true => value.to_string().into(),
+        false => body,
+    }
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {

@@ -40,6 +40,7 @@ mod mem0;
 mod openapi;
 mod page;
 mod problem;
+mod secrets;
 mod settings;
 #[cfg(unix)]
 pub mod socket;
@@ -50,12 +51,18 @@ mod waiting_batches;
 use std::{any::Any, fmt, path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
-use axum::{Router, extract::DefaultBodyLimit, middleware, routing::get};
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{HeaderName, HeaderValue, Method, header},
+    middleware,
+    routing::get,
+};
 use mnemon::Engine;
 use tokio::{net::TcpListener, runtime::Runtime};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
 
 use self::{access::Tokens, app::App, formation::Plan, listen::Listener, problem::Problem, telemetry::Telemetry};
 pub use self::{
@@ -73,6 +80,7 @@ pub struct Server {
     settings: Settings,
     tokens: Option<Tokens>,
     plan: Plan,
+    origins: Vec<HeaderValue>,
     tls: Option<TlsAcceptor>,
     telemetry: Telemetry,
     notify: fn(&Notice),
@@ -107,9 +115,10 @@ impl Server {
     pub fn new(settings: Settings, notify: fn(&Notice)) -> anyhow::Result<Self> {
         let tokens = settings.tokens.as_deref().map(|file| Tokens::read(file, settings.limits.rate)).transpose()?;
         let plan = Plan::read(settings.llm.as_ref(), settings.config.as_deref())?;
+        let origins = settings.origins.iter().map(|origin| access::origin(origin)).collect::<Result<_, _>>()?;
         let tls = settings.tls.as_ref().map(|(certificate, key)| listen::tls(certificate, key)).transpose()?;
         let telemetry = telemetry::start(settings.json_log, notify)?;
-        Ok(Server { settings, tokens, plan, tls, telemetry, notify })
+        Ok(Server { settings, tokens, plan, origins, tls, telemetry, notify })
     }
 
     /// Serves the engine of the database at `db` until SIGTERM, SIGINT or the idle time ends the server. The server
@@ -118,9 +127,9 @@ impl Server {
     /// # Errors
     /// The server cannot listen, or start its threads.
     pub fn run(self, engine: Engine, db: &Path) -> anyhow::Result<()> {
-        let Server { settings, tokens, plan, tls, telemetry, notify } = self;
+        let Server { settings, tokens, plan, origins, tls, telemetry, notify } = self;
         let runtime = runtime().context("starting the threads of the server")?;
-        let served = runtime.block_on(serve(engine.clone(), db, &settings, (tokens, plan), tls, notify));
+        let served = runtime.block_on(serve(engine.clone(), db, &settings, (tokens, plan, origins), tls, notify));
         // Connections that are still open end here. The engine finishes what they asked it for before its last handle is
         // dropped.
         runtime.shutdown_timeout(Duration::from_millis(100));
@@ -134,7 +143,7 @@ async fn serve(
     engine: Engine,
     db: &Path,
     settings: &Settings,
-    (tokens, plan): (Option<Tokens>, Plan),
+    (tokens, plan, origins): (Option<Tokens>, Plan, Vec<HeaderValue>),
     tls: Option<TlsAcceptor>,
     notify: fn(&Notice),
 ) -> anyhow::Result<()> {
@@ -146,7 +155,7 @@ async fn serve(
         }
     };
     let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-    let app = Arc::new(App::new(engine, db, tokens, plan, address, settings));
+    let app = Arc::new(App::new(engine, db, tokens, plan, origins, address, settings));
     let stop = CancellationToken::new();
     // A server that listens on TCP goes on without its socket, which only `mnemon mcp` needs.
     let (socket, no_socket) = match socket::bind(db) {
@@ -239,7 +248,22 @@ fn router(app: &Arc<App>) -> Router {
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard::guard))
+        .layer(cors(app.hosts.origins.clone()))
         .with_state(Arc::clone(app))
+}
+
+/// Tells browsers what pages of these origins may send. Browsers ask without a token, so this is before the guard.
+fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
+    let session = ["mcp-protocol-version", "mcp-session-id"].map(HeaderName::from_static);
+    let own = [header::AUTHORIZATION, header::CONTENT_TYPE, HeaderName::from_static(idempotency::HEADER)];
+    match origins.is_empty() {
+        true => CorsLayer::new(),
+        false => CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+            .allow_headers(own.into_iter().chain(session).collect::<Vec<_>>())
+            .max_age(Duration::from_secs(600)),
+    }
 }
 
 /// Systems without Unix sockets: nothing is bound, and `mnemon mcp` says so.

@@ -22,6 +22,12 @@ pub struct Settings {
     pub tokens: Option<PathBuf>,
     /// Names under which clients reach this server, beside its address and localhost.
     pub hosts: Vec<String>,
+    /// Origins of pages in browsers that may call this server, such as `https://app.example`.
+    pub origins: Vec<String>,
+    /// True if keys, tokens, passwords in addresses and card numbers in requests are replaced by marks.
+    pub remove_secrets: bool,
+    /// True if the engine has a reranker, which recalls may ask for.
+    pub reranks: bool,
     /// The certificate chain and its private key, in PEM. With them, connections are encrypted.
     pub tls: Option<(PathBuf, PathBuf)>,
     /// Limits on what clients may do at a time.

@@ -43,6 +43,7 @@ pub(super) const LEFT_OUT: [(&str, &str); 12] = [
     ("salvage", "reads a damaged file; `cli::contents`, `cli::pairs`"),
     ("serve", "the surfaces `Http`, `Mcp` and `Mem0`"),
     ("token", "writes no database"),
+    ("hook", "asks the server; `server::hook`"),
     ("mcp", "connects to the server; `server::shim`"),
     ("models", "uses no database"),
     ("runtime", "uses no database"),

@@ -9,6 +9,7 @@ mod formation;
 mod hook;
 mod mcp;
 mod openapi;
+mod options;
 mod requests;
 mod safety;
 mod several_machines;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     access::Caller,
-    app::App,
+    app::{App, RERANKED},
     bounds::BoundedFilter,
     entity::{self, Entity},
     problem::Problem,
@@ -136,6 +136,9 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     }
     if let Some(session) = input.entity.session() {
         query = query.session(session);
+    }
+    if app.reranks && limit <= RERANKED {
+        query = query.rerank(RERANKED);
     }
     if let Some(Answerable(least)) = input.answerable {
         query = query.answerable(least as f32);

@@ -31,7 +31,7 @@ use rmcp::ServiceExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, Implementation,
+        CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
         ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
     },
@@ -40,6 +40,7 @@ use rmcp::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
 };
+use serde_json::Value;
 #[cfg(unix)]
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::{Instrument, Span, info_span};
@@ -112,6 +113,18 @@ impl Handler {
     }
 }
 
+impl Handler {
+    /// Replaces the secrets in arguments. Those of requests over HTTP have none left.
+    fn without_secrets(&self, arguments: JsonObject) -> JsonObject {
+        let mut arguments = Value::Object(arguments);
+        self.app.remove_secrets(&mut arguments);
+        match arguments {
+            Value::Object(arguments) => arguments,
+            _ => unreachable!("it was an object"),
+        }
+    }
+}
+
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();
@@ -137,7 +150,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context);
-        let arguments = request.arguments.unwrap_or_default();
+        let arguments = self.without_secrets(request.arguments.unwrap_or_default());
         // A client may send any text as the name of a tool, and a span has none of that.
         let tool = if tools::TOOLS.iter().any(|tool| tool.name == request.name) { &*request.name } else { "unknown" };
         let span = info_span!(parent: request_span(&context), "tool", otel.name = format!("tools/call {tool}"), tool);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
-    app::App,
+    app::{App, RERANKED},
     bounds::Cost,
     entity::{self, id_name},
     problem::Problem,
@@ -33,8 +33,8 @@ use crate::{
 const TOP_K: usize = 10;
 const MAX_TOP_K: usize = 1000;
 /// Options of a search that make no difference here: every search is by meaning and by words, and no memory expires.
-const SEARCH_IGNORED: [&str; 8] =
-    ["rerank", "keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
+const SEARCH_IGNORED: [&str; 7] =
+    ["keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
 const PAGE_SIZE: usize = 100;
 const MAX_PAGE_SIZE: usize = 200;
 /// Memories that are deleted in one commit.
@@ -59,6 +59,7 @@ pub(super) struct Search {
     fields: Option<Vec<String>>,
     reference_date: Option<Value>,
     latest_only: Option<bool>,
+    rerank: Option<bool>,
 }
 
 struct Found {
@@ -79,6 +80,9 @@ pub(super) async fn search(
         return Err(Problem::bad_request(format!("a top_k of {top_k}; give 1 to {MAX_TOP_K}")));
     }
     let mut query = Query::new(&search.query).k(top_k).within(app.limits.request_timeout);
+    if search.rerank.unwrap_or(false) && app.reranks && top_k <= RERANKED {
+        query = query.rerank(RERANKED);
+    }
     if let Some(date) = &search.reference_date {
         query = query.now(fields::read_time(date)?);
     }

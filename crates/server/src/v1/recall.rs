@@ -29,6 +29,8 @@ const PAGE: usize = 256;
 const MAX_ENTRIES: usize = 20_000;
 /// The most hits of one recall: fewer than the library allows, because each is sent with its whole message.
 pub(super) const MAX_HITS: usize = 1000;
+/// The most candidates that a reranker orders, which takes it milliseconds for each.
+const MAX_RERANKED: usize = 200;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -79,12 +81,12 @@ struct Options {
     within_ms: Option<u64>,
 }
 
-/// Adapts the library's schema of the options: the server finds fewer hits, has no reranker, and takes null for an option that
-/// is not given.
+/// Adapts the library's schema of the options: the server finds and reranks fewer hits, and takes null for an option that is
+/// not given.
 fn as_read_here(schema: &mut Schema) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
-    properties.remove("rerank");
     properties["k"]["maximum"] = MAX_HITS.into();
+    properties["rerank"]["maximum"] = MAX_RERANKED.into();
     for (_, property) in properties.iter_mut().filter(|(name, _)| *name != "query") {
         let Some(property) = property.as_object_mut() else { continue };
         // An id may be given twice.
@@ -108,8 +110,15 @@ impl Options {
         if !(1..=MAX_HITS).contains(&options.k) {
             return Err(Problem::bad_request(format!("k is not within 1 to {MAX_HITS}")));
         }
-        if options.rerank.is_some() {
-            return Err(Problem::bad_request("rerank: this server has no reranker; leave it out"));
+        if let Some(candidates) = options.rerank {
+            let reason = match (app.reranks, candidates) {
+                (false, _) => {
+                    Some("this server has no reranker; leave it out, or start the server with --rerank".to_owned())
+                }
+                (_, 1..=MAX_RERANKED) => None,
+                _ => Some(format!("it is not within 1 to {MAX_RERANKED}")),
+            };
+            reason.map_or(Ok(()), |reason| Err(Problem::bad_request(format!("rerank: {reason}"))))?;
         }
         let (filter, cost) = BoundedFilter::divide(self.filter);
         options.filter = filter;
