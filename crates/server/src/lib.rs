@@ -238,7 +238,7 @@ fn router(app: &Arc<App>) -> Router {
         .route("/ready", get(v1::ready))
         .route("/metrics", get(v1::metrics))
         .route_layer(fast);
-    router
+    let router = router
         .route("/health", get(v1::health))
         .merge(of_the_server)
         .merge(mcp::http(app))
@@ -248,22 +248,23 @@ fn router(app: &Arc<App>) -> Router {
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard::guard))
-        .layer(cors(app.hosts.origins.clone()))
-        .with_state(Arc::clone(app))
+        .with_state(Arc::clone(app));
+    // Browsers ask what pages may send without a token, so this is before the guard.
+    match app.hosts.origins.is_empty() {
+        true => router,
+        false => router.layer(cors(app.hosts.origins.clone())),
+    }
 }
 
-/// Tells browsers what pages of these origins may send. Browsers ask without a token, so this is before the guard.
+/// Tells browsers what pages of these origins may send.
 fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
     let session = ["mcp-protocol-version", "mcp-session-id"].map(HeaderName::from_static);
     let own = [header::AUTHORIZATION, header::CONTENT_TYPE, HeaderName::from_static(idempotency::HEADER)];
-    match origins.is_empty() {
-        true => CorsLayer::new(),
-        false => CorsLayer::new()
-            .allow_origin(origins)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
-            .allow_headers(own.into_iter().chain(session).collect::<Vec<_>>())
-            .max_age(Duration::from_secs(600)),
-    }
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers(own.into_iter().chain(session).collect::<Vec<_>>())
+        .max_age(Duration::from_secs(600))
 }
 
 /// Systems without Unix sockets: nothing is bound, and `mnemon mcp` says so.

@@ -143,7 +143,7 @@ mod tests {
             }
         }
         let mut addresses = json!("postgres://ada:hunter2@db/x and Authorization: Bearer abcdefghijklmnop1234");
-        assert_eq!(secrets.replace(&mut addresses), ["password", "token"]);
+        assert_eq!(secrets.replace(&mut addresses), ["token", "password"]);
         assert_eq!(addresses, "postgres://ada:[password removed]@db/x and Authorization: Bearer [token removed]");
         for text in [
             "My sister's bakery opens in June.",
