@@ -233,9 +233,9 @@ impl Rule {
         limits
     }
 
-    /// Returns the first collection of a namespace.
-    pub(crate) fn collection(&self, engine: &Engine, namespace: &Namespace) -> Option<mnemon::Result<Collection>> {
-        self.blocks.iter().find_map(|block| block.collection(engine, namespace))
+    /// Returns the first block that is a collection.
+    pub(super) fn collection(&self) -> Option<&Block> {
+        self.blocks.iter().find(|block| matches!(block, Block::Collection { .. }))
     }
 }
 
@@ -273,14 +273,22 @@ impl Block {
         !matches!(self, Block::Static { .. } | Block::Vectors { .. } | Block::Instructions { .. })
     }
 
-    fn collection(&self, engine: &Engine, namespace: &Namespace) -> Option<mnemon::Result<Collection>> {
+    /// Returns the collection of a namespace, and the namespace of its items, if the block is one.
+    ///
+    /// # Errors
+    /// [`mnemon::Error::InvalidNamespace`]: the name of the second namespace would be too long.
+    pub(super) fn collection(
+        &self,
+        engine: &Engine,
+        namespace: &Namespace,
+    ) -> Option<mnemon::Result<(Namespace, Collection)>> {
         let Block::Collection { below, shown, description, .. } = self else { return None };
         let below = below.as_ref().map_or(FACTS, Namespace::as_str);
         Some(format!("{namespace}/{below}").parse().map(|items| {
             let collection = Collection::new(engine, &items).shown(or(*shown, 40));
             match description {
-                Some(description) => collection.describe(description),
-                None => collection,
+                Some(description) => (items, collection.describe(description)),
+                None => (items, collection),
             }
         }))
     }
@@ -327,7 +335,7 @@ impl Block {
                 Arc::new(ProfileBlock::new(name.0, &profile, model).with_priority(priority))
             }
             Block::Collection { name, priority, k, .. } => {
-                let collection = self.collection(engine, namespace).expect("this is a collection")?;
+                let (_, collection) = self.collection(engine, namespace).expect("this is a collection")?;
                 Arc::new(CollectionBlock::new(name.0, &collection, model).with_priority(priority).with_k(or(k, 10)))
             }
         })

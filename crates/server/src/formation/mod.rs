@@ -21,8 +21,9 @@ use std::{
 
 use anyhow::{Context, ensure};
 use mnemon::{
-    ChatModel, Collection, Engine, Error, MemoryBlock, MemoryBuilder, Namespace, OpenAiChat,
+    ChatModel, Collection, Engine, Error, MemoryBlock, MemoryBuilder, Message, Namespace, OpenAiChat,
     chat_model::ChatRequest,
+    knowledge::CollectionReport,
     memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, TokenExcess},
 };
 use serde_json::Value;
@@ -129,9 +130,34 @@ impl Formation {
         Ok(builder)
     }
 
-    /// Returns the collection of a namespace, the first one if its rule has several.
-    pub(crate) fn collection(&self, engine: &Engine, namespace: &Namespace) -> Option<Collection> {
-        self.plan.rules.of(namespace)?.collection(engine, namespace)?.ok()
+    /// Returns the collection of a namespace, the first one if its rule has several, with the namespace of its items.
+    pub(crate) fn collection(&self, engine: &Engine, namespace: &Namespace) -> Option<(Namespace, Collection)> {
+        self.plan.rules.of(namespace)?.collection()?.collection(engine, namespace)?.ok()
+    }
+
+    /// Lets the model change the collection of a namespace as the messages say, at once.
+    ///
+    /// # Errors
+    /// Nothing is stored. Those of [`Collection::update`]; a daily limit is used up.
+    pub(crate) async fn infer(
+        &self,
+        engine: &Engine,
+        namespace: &Namespace,
+        messages: &[Message],
+    ) -> mnemon::Result<CollectionReport> {
+        let block = self.plan.rules.of(namespace).and_then(Rule::collection);
+        let Some((block, Some(collection))) = block.map(|block| (block, block.collection(engine, namespace))) else {
+            return Ok(CollectionReport::default());
+        };
+        self.usage.check(namespace)?;
+        let counted = counted(namespace, block);
+        let model = self.counted_model(counted.clone());
+        collection?.1.update(messages, &model).await.inspect_err(|_| self.usage.failed(&counted))
+    }
+
+    /// Returns the time that the model may take for messages that are inferred from: it is asked up to three times.
+    pub(crate) fn longest_inference(&self) -> Duration {
+        3 * self.plan.timeout
     }
 
     fn counted_model(&self, counted: Counted) -> Arc<dyn ChatModel> {

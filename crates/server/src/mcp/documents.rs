@@ -177,7 +177,7 @@ pub(super) async fn found(
     }
     let search = DocumentSearch::default().query(query).limit(limit);
     let mut found = app.engine.documents(namespace).search(search.clone()).await?;
-    if let Some(facts) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
+    if let Some((_, facts)) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
         found.extend(facts.search(search).await?);
         found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
         found.truncate(limit);

@@ -17,6 +17,7 @@ use mnemon::Namespace;
 use serde_json::{Value, json};
 
 use super::{
+    facts::Facts,
     fields::PageQuery,
     filter::{Field, Filter, Test},
 };
@@ -70,7 +71,7 @@ pub(super) async fn find(app: &App, caller: &Caller, filter: &Filter) -> Result<
             Some(ids) => ids,
             None => {
                 let found = of_kind(app, caller, kind, MAX_NAMESPACES).await?;
-                found.into_iter().map(|found| found.id).collect()
+                found.into_keys().collect()
             }
         };
         if ids.len() > MAX_NAMESPACES {
@@ -190,20 +191,27 @@ impl Part<'_> {
     }
 }
 
+#[derive(Default)]
 struct Found {
-    id: String,
+    /// Messages. Facts are not counted yet.
     memories: u64,
+    facts: Option<Facts>,
 }
 
-/// Returns the entities of a kind that have memories. Stops reading once there are more than `most`.
-async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<Vec<Found>, Problem> {
+/// Returns the entities of a kind that have memories, by their ids. Stops reading once there are more than `most`.
+async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<BTreeMap<String, Found>, Problem> {
     let folder = entity::folder(caller, kind)?;
-    let (mut found, mut after) = (Vec::new(), None);
+    let (mut found, mut after) = (BTreeMap::<String, Found>::new(), None);
     loop {
         let page = app.engine.namespaces(Some(&folder), after.as_ref(), BATCH).await?;
-        for info in page.namespaces.iter().filter(|info| info.messages > 0) {
-            if let Some((_, id)) = entity::from_namespace(caller, &info.namespace) {
-                found.push(Found { id, memories: info.messages });
+        for info in page.namespaces {
+            let facts = Facts::at(app, caller, &info.namespace).filter(|_| info.documents > 0);
+            let home = facts.as_ref().map_or(&info.namespace, Facts::home);
+            let Some((_, id)) = entity::from_namespace(caller, home) else { continue };
+            if info.messages > 0 || facts.is_some() {
+                let entry = found.entry(id).or_default();
+                entry.memories += if facts.is_some() { 0 } else { info.messages };
+                entry.facts = facts.or(entry.facts.take());
             }
         }
         after = page.next;
@@ -213,9 +221,16 @@ async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<
     }
 }
 
-pub(super) async fn exists(app: &App, namespace: &Namespace) -> Result<bool, Problem> {
-    let page = app.engine.namespaces(Some(namespace), None, 1).await?;
-    Ok(page.namespaces.first().is_some_and(|info| info.namespace == *namespace))
+/// Deletes a home with its facts. Returns true if there was anything.
+pub(super) async fn delete_home(app: &App, home: &Namespace) -> Result<bool, Problem> {
+    let page = app.engine.namespaces(Some(home), None, 1).await?;
+    let exists = page.namespaces.first().is_some_and(|info| info.namespace == *home);
+    app.engine.delete_namespace(home).await?;
+    let had_facts = match Facts::of(app, home) {
+        Some(facts) => facts.delete_all(app).await?,
+        None => false,
+    };
+    Ok(exists || had_facts)
 }
 
 pub(super) async fn list(
@@ -230,13 +245,17 @@ pub(super) async fn list(
         all.extend(of_kind(&app, &caller, kind, usize::MAX).await?.into_iter().map(|found| (kind, found)));
     }
     let count = all.len();
-    let results = page.of(all).map(|(kind, Found { id, memories })| {
-        json!({
+    let mut results = Vec::new();
+    for (kind, (id, Found { mut memories, facts })) in page.of(all) {
+        if let Some(facts) = facts {
+            memories += facts.matching(&caller, &Filter::All(Vec::new())).await?.len() as u64;
+        }
+        results.push(json!({
             "id": id, "name": id, "type": kind, "total_memories": memories,
             "created_at": null, "updated_at": null, "owner": null, "organization": "mnemon", "metadata": null,
-        })
-    });
-    Ok(Json(page.answer("/v1/entities/", count, results.collect())))
+        }));
+    }
+    Ok(Json(page.answer("/v1/entities/", count, results)))
 }
 
 pub(super) async fn delete(
@@ -246,11 +265,10 @@ pub(super) async fn delete(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Forget)?;
     let namespace = entity::namespace(&caller, &kind, &id)?;
-    if !exists(&app, &namespace).await? {
-        return Err(Problem::not_found(format!("there is no {kind} with this id")));
+    match delete_home(&app, &namespace).await? {
+        true => Ok(Json(json!({ "message": "Entity deleted successfully!" }))),
+        false => Err(Problem::not_found(format!("there is no {kind} with this id"))),
     }
-    app.engine.delete_namespace(&namespace).await?;
-    Ok(Json(json!({ "message": "Entity deleted successfully!" })))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    facts::{self, Facts},
     fields::{self, MessageBytes},
     filter::Filter,
     memory::{self, Memory, UPDATED_AT},
@@ -24,9 +25,8 @@ use crate::{
 
 /// Memories of a batch.
 const MAX_BATCH: usize = 1000;
-/// Options of adding that make no difference here: most are about the extraction of facts, and no facts are extracted.
-const IGNORED: [&str; 14] = [
-    "infer",
+/// Options of adding that make no difference here: most are about how facts are extracted.
+const IGNORED: [&str; 13] = [
     "includes",
     "excludes",
     "custom_categories",
@@ -57,6 +57,8 @@ struct Add {
     expiration_date: Option<Value>,
     #[serde(default)]
     immutable: Option<bool>,
+    /// False: the messages are stored as they are. Otherwise a language model makes facts of them, if the namespace has one.
+    infer: Option<bool>,
 }
 
 pub(super) async fn add(
@@ -78,7 +80,13 @@ pub(super) async fn add(
     let namespace = entity.namespace(&caller)?;
     let created_at = add.timestamp.as_ref().map_or_else(|| Ok(Timestamp::now()), fields::read_time)?;
     let mut messages = messages(add.messages)?;
-    let metadata = add.metadata.unwrap_or_default();
+    let mut metadata = add.metadata.unwrap_or_default();
+    metadata.retain(|name, _| !memory::is_reserved(name));
+    if let Some(facts) = Facts::of(&app, &namespace).filter(|_| add.infer != Some(false)) {
+        messages.iter_mut().for_each(|message| message.created_at = Some(created_at));
+        metadata.extend(facts::other_ids(&entity));
+        return infer(app, caller, facts, messages, metadata).await;
+    }
     for message in &mut messages {
         message.created_at = Some(created_at);
         message.metadata.extend(metadata.clone());
@@ -92,7 +100,8 @@ pub(super) async fn add(
     }
     let added = messages.clone();
     if !messages.is_empty() {
-        app.engine.put(&namespace, messages).await?;
+        let put = tokio::time::timeout(app.limits.request_timeout, app.engine.put(&namespace, messages));
+        put.await.map_err(|_| Problem::timed_out())??;
     }
     let results = added.into_iter().map(|message| {
         let mut memory = Memory::new(&caller, &namespace, message).to_json();
@@ -100,6 +109,25 @@ pub(super) async fn add(
         memory
     });
     Ok(Json(json!({ "results": results.collect::<Vec<_>>() })))
+}
+
+/// Lets a language model change the facts of a home, and answers with what it changed. The request has one of the places
+/// for slow ones until the model has answered, even if the client goes away.
+async fn infer(
+    app: Arc<App>,
+    caller: Arc<Caller>,
+    facts: Facts,
+    messages: Vec<Message>,
+    metadata: Map<String, Value>,
+) -> Result<Json<Value>, Problem> {
+    let limit = app.formation.longest_inference() + app.limits.request_timeout;
+    let inference = tokio::spawn(async move {
+        let _place = app.slow_place()?;
+        facts.infer(&app, &caller, &messages, &metadata).await
+    });
+    let inferred = tokio::time::timeout(limit, inference).await.map_err(|_| Problem::timed_out())?;
+    let results = inferred.unwrap_or_else(|_| Err(Problem::from(mnemon::Error::Closed)))?;
+    Ok(Json(json!({ "results": results })))
 }
 
 fn no_expiry() -> Problem {
@@ -154,9 +182,21 @@ pub(super) async fn get(
 }
 
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<Memory, Problem> {
-    let (namespace, message) = memory::seen(caller, id)?;
-    let message = app.engine.get(&namespace, &message).await?.ok_or_else(memory::unknown)?;
-    Ok(Memory::new(caller, &namespace, message))
+    let (namespace, id) = memory::seen(caller, id)?;
+    load(app, caller, &namespace, &id).await?.ok_or_else(memory::unknown)
+}
+
+/// Returns a message of a namespace, or a fact if these are facts.
+pub(super) async fn load(
+    app: &App,
+    caller: &Caller,
+    namespace: &Namespace,
+    id: &str,
+) -> Result<Option<Memory>, Problem> {
+    match Facts::at(app, caller, namespace) {
+        Some(facts) => facts.get(caller, id).await,
+        None => Ok(app.engine.get(namespace, id).await?.map(|message| Memory::new(caller, namespace, message))),
+    }
 }
 
 /// The parts of a memory to replace.
@@ -176,6 +216,11 @@ impl Update {
     pub(super) fn apply(self, memory: &mut Memory) -> Result<(), Problem> {
         if self.expiration_date.is_some() {
             return Err(no_expiry());
+        }
+        if memory.is_fact && self.timestamp.is_some() {
+            return Err(Problem::bad_request(
+                "the time of a memory that a model made cannot be changed; leave timestamp out",
+            ));
         }
         if let Some(metadata) = self.metadata {
             memory.set_metadata(metadata);
@@ -203,6 +248,7 @@ pub(super) async fn update(
     update.apply(&mut memory)?;
     let Memory { namespace, message, .. } = &memory;
     match is_metadata_alone {
+        _ if memory.is_fact => put_facts(&app, &caller, std::slice::from_ref(&memory)).await?,
         true if !app.engine.set_metadata(namespace, &message.id, message.metadata.clone()).await? => {
             return Err(memory::unknown());
         }
@@ -214,6 +260,26 @@ pub(super) async fn update(
     Ok(Json(answer))
 }
 
+/// Stores changed facts, in one commit.
+async fn put_facts(app: &App, caller: &Caller, memories: &[Memory]) -> Result<(), Problem> {
+    let put = |memory: &Memory| Some(Facts::at(app, caller, &memory.namespace)?.changed(memory));
+    app.engine.document_batch(memories.iter().filter_map(put).collect()).await?;
+    Ok(())
+}
+
+/// Deletes memories of a namespace by their ids in it. Returns how many there were.
+pub(super) async fn delete_in(
+    app: &App,
+    caller: &Caller,
+    namespace: &Namespace,
+    ids: Vec<String>,
+) -> Result<u64, Problem> {
+    match Facts::at(app, caller, namespace) {
+        Some(facts) => facts.delete(ids).await,
+        None => Ok(app.engine.delete(namespace, ids).await?),
+    }
+}
+
 /// Deletes a memory. `delete_linked` makes no difference: no memory is linked to another.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
@@ -222,7 +288,7 @@ pub(super) async fn delete(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Forget)?;
     let (namespace, message) = memory::seen(&caller, &id)?;
-    match app.engine.delete(&namespace, vec![message]).await? {
+    match delete_in(&app, &caller, &namespace, vec![message]).await? {
         0 => Err(memory::unknown()),
         _ => Ok(Json(json!({ "message": "Memory deleted successfully!" }))),
     }
@@ -273,7 +339,7 @@ struct NamedUpdate {
     update: Update,
 }
 
-/// Updates several memories in one commit. If one is missing, nothing is changed.
+/// Updates several memories: messages in one commit, and facts in another. If one is missing, nothing is changed.
 pub(super) async fn update_batch(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
@@ -286,10 +352,16 @@ pub(super) async fn update_batch(
         let mut memory = find(&app, &caller, &memory_id).await?;
         update.apply(&mut memory)?;
         bytes.add(&memory.message)?;
-        changed.push((memory.namespace, memory.message));
+        changed.push(memory);
     }
     let number = changed.len();
-    app.engine.put_all(changed).await?;
+    let (facts, messages): (Vec<Memory>, Vec<Memory>) = changed.into_iter().partition(|memory| memory.is_fact);
+    if !messages.is_empty() {
+        app.engine.put_all(messages.into_iter().map(|memory| (memory.namespace, memory.message)).collect()).await?;
+    }
+    if !facts.is_empty() {
+        put_facts(&app, &caller, &facts).await?;
+    }
     Ok(Json(json!({ "message": format!("Successfully updated {number} memories") })))
 }
 
@@ -321,7 +393,7 @@ pub(super) async fn delete_batch(
     }
     let mut deleted = 0;
     for (namespace, ids) in ids {
-        deleted += app.engine.delete(&namespace, ids).await?;
+        deleted += delete_in(&app, &caller, &namespace, ids).await?;
     }
     match deleted {
         0 => Err(memory::unknown()),

@@ -26,12 +26,38 @@ pub(super) struct Memory {
     /// The kind and the id of the entity that the namespace stands for.
     home: Option<(&'static str, String)>,
     pub(super) message: Message,
+    /// True for a document that a model made, which is shown as a message.
+    pub(super) is_fact: bool,
 }
 
 impl Memory {
     pub(super) fn new(caller: &Caller, namespace: &Namespace, message: Message) -> Self {
         let home = entity::from_namespace(caller, namespace);
-        Memory { namespace: namespace.clone(), home, message }
+        Memory { namespace: namespace.clone(), home, message, is_fact: false }
+    }
+
+    /// Returns a fact of a home, which is a document of the namespace `facts` with this key and text.
+    pub(super) fn of_fact(
+        caller: &Caller,
+        home: &Namespace,
+        facts: &Namespace,
+        (key, text): (String, &str),
+        mut metadata: Map<String, Value>,
+        (created_at, updated_at): (Timestamp, Timestamp),
+    ) -> Self {
+        if updated_at > created_at {
+            metadata.insert(UPDATED_AT.to_owned(), updated_at.as_micros().into());
+        }
+        let mut message = Message::user(text).with_id(key).at(created_at);
+        message.metadata = metadata;
+        Memory { namespace: facts.clone(), is_fact: true, ..Memory::new(caller, home, message) }
+    }
+
+    /// Returns the metadata of a fact as it is stored: without the time of its change, which the document has.
+    pub(super) fn stored_metadata(&self) -> Map<String, Value> {
+        let mut metadata = self.message.metadata.clone();
+        metadata.remove(UPDATED_AT);
+        metadata
     }
 
     pub(super) fn id(&self) -> String {
@@ -104,11 +130,11 @@ impl Memory {
     }
 }
 
-fn is_reserved(key: &str) -> bool {
+pub(super) fn is_reserved(key: &str) -> bool {
     key == UPDATED_AT || entity::KINDS.iter().any(|(kind, _)| key.strip_suffix("_id") == Some(*kind))
 }
 
-fn write_id(namespace: &Namespace, message: &str) -> String {
+pub(super) fn write_id(namespace: &Namespace, message: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(format!("{namespace}{SEPARATOR}{message}"))
 }
 

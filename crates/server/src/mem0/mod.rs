@@ -1,6 +1,7 @@
 //! Routes of mem0's platform, for programs that use its client: `MemoryClient(api_key=TOKEN, host=URL)`.
 //!
-//! A memory is a message, stored as it was added: no model extracts facts from it. `crate::entity` says in which namespace
+//! A memory is a message, stored as it was added, or a fact that a language model made of added messages (`facts`).
+//! `crate::entity` says in which namespace
 //! the memories of a user, agent, app or run are. mem0 names a memory by an id alone, so the ids here contain the namespace
 //! (`memory`). `memories` adds memories, and reads, changes and deletes them by their ids. `search` finds, lists and
 //! deletes those that a filter matches: `conditions` reads the filter, `homes` finds the namespaces that it is about, and
@@ -9,6 +10,7 @@
 //! Paths are accepted with and without the slash at their end, which mem0's client writes.
 
 mod conditions;
+mod facts;
 mod fields;
 mod filter;
 mod homes;
@@ -36,6 +38,7 @@ use crate::{
 
 /// Parameters of every request of mem0's client: its organization and project, which a token stands for here.
 const ACCOUNT: [&str; 2] = ["org_id", "project_id"];
+const ADD: &str = "/v3/memories/add";
 /// Routes of mem0's platform that have no counterpart here.
 const ABSENT: [&str; 9] = [
     "/v1/event/{*rest}",
@@ -52,12 +55,13 @@ const ABSENT: [&str; 9] = [
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let fast = middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place);
     let slow = middleware::from_fn_with_state(Arc::clone(app), guard::in_slow_place);
+    let within_time = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
     let no_body = || middleware::from_fn(guard::without_body);
     let mut router = Router::new();
     // A path, the parameters of its query, and its handler.
     for (path, known, handler) in [
         ("/v1/ping", &[][..], get(ping).route_layer(no_body()).route_layer(fast.clone())),
-        ("/v3/memories/add", &[], post(memories::add).route_layer(fast.clone())),
+        (ADD, &[], post(memories::add).route_layer(fast.clone())),
         ("/v3/memories/search", &[], post(search::search).route_layer(fast.clone())),
         ("/v3/memories", &["page", "page_size"], post(search::list).route_layer(slow.clone())),
         (
@@ -79,14 +83,14 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         ("/v2/entities/{type}/{id}", &[], delete(homes::delete).route_layer(no_body()).route_layer(slow.clone())),
     ] {
         let handler = handler.route_layer(middleware::from_fn_with_state(known.into(), check_query));
+        // Adding has limits of its own: a language model may be asked.
+        let handler = if path == ADD { handler } else { handler.route_layer(within_time.clone()) };
         router = router.route(path, handler.clone()).route(&format!("{path}/"), handler);
     }
     for path in ABSENT {
         router = router.route(path, any(refuse_absent).layer(fast.clone()));
     }
-    router
-        .route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::within_time))
-        .route_layer(middleware::map_response(readable))
+    router.route_layer(middleware::map_response(readable))
 }
 
 /// Answers the question with which the client tests its key. The client needs an organization and a project.

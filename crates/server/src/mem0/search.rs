@@ -17,9 +17,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     conditions::Conditions,
+    facts::Facts,
     fields::{self, MessageBytes, PageQuery},
     filter::{Field, Filter, Test},
     homes::{self, Homes},
+    memories,
     memory::Memory,
 };
 use crate::{
@@ -88,10 +90,15 @@ pub(super) async fn search(
     }
     let latest_only = search.latest_only.unwrap_or(false);
     let all = homes::find(&app, &caller, &filter).await?;
-    let is_merged = all.len() > 1;
+    let mut is_merged = all.len() > 1;
     let mut found = Vec::new();
     for homes in &all {
         found.extend(recall(&app, &caller, homes, query.clone(), latest_only).await?);
+        for facts in homes.namespaces.iter().filter_map(|home| Facts::of(&app, home)) {
+            is_merged = true;
+            let facts = facts.search(&caller, &search.query, &homes.filter, top_k).await?;
+            found.extend(facts.into_iter().map(|(hybrid, memory)| Found { score: score(hybrid, 1.0), memory }));
+        }
         // A recall may run on this thread without waiting, so the limit of the request's time can end it only here.
         tokio::task::yield_now().await;
     }
@@ -177,9 +184,14 @@ pub(super) async fn list(
     let mut found = Vec::new();
     for (homes, namespace) in namespaces(&all) {
         each(&app, &caller, namespace, &homes.filter, |memory| {
-            found.push((memory.created_at(), namespace, memory.message.id));
+            found.push((memory.created_at(), memory.namespace, memory.message.id));
         })
         .await?;
+        if let Some(facts) = Facts::of(&app, namespace) {
+            // The oldest first, as messages are.
+            let facts = facts.matching(&caller, &homes.filter).await?.into_iter().rev();
+            found.extend(facts.map(|fact| (fact.created_at(), fact.namespace, fact.message.id)));
+        }
     }
     // Of memories with equal times, the later one in its session comes first.
     found.reverse();
@@ -188,9 +200,9 @@ pub(super) async fn list(
     let (mut results, mut bytes) = (Vec::new(), MessageBytes::default());
     for (_, namespace, id) in page.of(found) {
         // A memory that was deleted meanwhile is left out.
-        if let Some(message) = app.engine.get(namespace, &id).await? {
-            bytes.add(&message)?;
-            results.push(Memory::new(&caller, namespace, message).to_json());
+        if let Some(memory) = memories::load(&app, &caller, &namespace, &id).await? {
+            bytes.add(&memory.message)?;
+            results.push(memory.to_json());
         }
     }
     Ok(Json(page.answer("/v3/memories/", count, results)))
@@ -240,14 +252,14 @@ pub(super) async fn delete_all(
         let runs = only_runs(&homes.filter);
         for namespace in &homes.namespaces {
             is_changed |= match &runs {
-                _ if homes.filter == Filter::All(Vec::new()) => {
-                    let exists = homes::exists(&app, namespace).await?;
-                    app.engine.delete_namespace(namespace).await?;
-                    exists
-                }
+                _ if homes.filter == Filter::All(Vec::new()) => homes::delete_home(&app, namespace).await?,
                 Some(runs) => delete_sessions(&app, namespace, runs).await?,
                 None => delete_matching(&app, &caller, namespace, &homes.filter).await?,
             };
+            if let Some(facts) = Facts::of(&app, namespace) {
+                let matching = facts.matching(&caller, &homes.filter).await?;
+                is_changed |= facts.delete(matching.into_iter().map(|fact| fact.message.id)).await? > 0;
+            }
         }
     }
     match is_changed {
