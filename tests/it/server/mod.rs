@@ -6,6 +6,7 @@ mod bounds;
 mod cursors;
 mod dearest;
 mod mcp;
+mod memory_tool;
 mod openapi;
 mod requests;
 mod safety;

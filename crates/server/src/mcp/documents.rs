@@ -163,12 +163,26 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
     Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
 }
 
-/// Returns the documents of a namespace that answer a question best.
+/// Returns the documents of a namespace, and the files of the memory tool, that answer a question best. A file says which
+/// namespace `get_document` finds it in.
 pub(super) async fn found(app: &App, namespace: &Namespace, query: &str, limit: usize) -> Result<Vec<Item>, Problem> {
     if limit == 0 || query.trim().is_empty() {
         return Ok(Vec::new());
     }
     let search = DocumentSearch::default().query(query).limit(limit);
-    let found = app.engine.documents(namespace).search(search).await?;
-    Ok(found.into_iter().map(Item::document).collect())
+    let mut found = app.engine.documents(namespace).search(search.clone()).await?;
+    // A namespace of the most labels has no files.
+    if let Ok(files) = mnemon_memory_tool::files_namespace(namespace) {
+        found.extend(app.engine.documents(&files).search(search).await?);
+        found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
+        found.truncate(limit);
+    }
+    let item = |document: Document| match document.namespace == *namespace {
+        true => Item::document(document),
+        false => {
+            let files = document.namespace.to_string();
+            Item::document(document).with("namespace", files)
+        }
+    };
+    Ok(found.into_iter().map(item).collect())
 }

@@ -5,6 +5,7 @@
 mod database;
 mod documents;
 mod map;
+mod memory_tool;
 mod messages;
 mod namespaces;
 mod recall;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     documents::options as document_options,
+    memory_tool::run as run_memory_tool,
     namespaces::ForgetRequest,
     recall::explain,
     route::{Route, SchemaOf},
@@ -41,6 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
         recall::routes(),
         map::routes(),
         documents::routes(),
+        memory_tool::routes(),
         namespaces::forget_routes(),
         database::routes(),
     ]
