@@ -260,7 +260,7 @@ def converse(engine: Engine, inputs: list[dict[str, Any]], with_await: bool) -> 
                 last = client.beta.messages.tool_runner(**options, tools=[MnemonMemoryTool(engine, NAMESPACE)]).until_done()
     assert last.content[0].text == "Done."
     assert asked[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
-    results = [result for message in asked[-1]["messages"][1:] if message["role"] == "user" for result in message["content"]]
+    results = [result for request in asked[1:] for result in request["messages"][-1]["content"]]
     told = []
     for number, result in enumerate(results):
         assert result["tool_use_id"] == f"toolu_{number + 1}"

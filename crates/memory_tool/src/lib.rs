@@ -35,8 +35,11 @@ use serde_json::{Value, json};
 
 use self::path::Path;
 
-/// The times that a command is tried, if other writers change the same files meanwhile.
-const ATTEMPTS: usize = 16;
+/// The times that a command is tried, if other writers change the same files meanwhile. Of four writers who never pause,
+/// each wins one time in four.
+const ATTEMPTS: usize = 100;
+/// The times that the files of a directory are read, if others are put or deleted meanwhile. The last time counts.
+const SCANS: usize = 5;
 /// Documents that are read at a time to find the files of a directory.
 const PAGE: usize = 500;
 /// The most files of a directory that is renamed, and the most bytes of their texts: all of them are in memory.
@@ -341,14 +344,14 @@ impl Files<'_> {
     async fn below(&self, path: &Path) -> Result<BTreeMap<Path, usize>> {
         let documents = self.engine.documents(&self.namespace);
         let place = |document: &Document| (document.key.clone(), document.updated_at);
-        let mut attempt = 0;
+        let mut scans = 0;
         'scan: loop {
-            attempt += 1;
+            scans += 1;
             let (mut files, mut offset, mut last) = (BTreeMap::new(), 0, None);
             loop {
                 let page = documents.search(DocumentSearch::default().offset(offset).limit(PAGE + 1)).await?;
                 // A page begins with the last document of the one before, unless documents were put or deleted meanwhile.
-                if last.is_some() && page.first().map(place) != last && attempt < ATTEMPTS {
+                if last.is_some() && page.first().map(place) != last && scans < SCANS {
                     continue 'scan;
                 }
                 last = page.last().map(place);

@@ -85,19 +85,18 @@ fn files_are_found_by_the_searches_of_a_model() {
         client.request("tools/call", json!({ "name": name, "arguments": arguments }))["result"]["structuredContent"]
             .clone()
     };
-    for (name, question) in [("search_memories", "query"), ("assemble_context", "prompt")] {
-        let found = call(name, json!({ question: "Is Ada allergic to peanuts?", "user_id": "ada", "documents": 1 }));
-        let file = &found["documents"][0];
-        assert_eq!(
-            (&file["key"], &file["namespace"]),
-            (&json!("food.md"), &json!("users/ada/memories")),
-            "{name}: {found}"
-        );
-        let read = call("get_document", json!({ "key": file["key"], "namespace": file["namespace"] }));
-        assert_eq!(read["documents"][0]["value"]["text"], "Ada is allergic to peanuts.", "{read}");
-    }
-    let both = call("search_memories", json!({ "query": "Porto, peanuts", "user_id": "ada" }));
-    assert_eq!(both["documents"].as_array().unwrap().len(), 2, "{both}");
+    let question = "Is Ada allergic to peanuts?";
+    let found = call("search_memories", json!({ "query": question, "user_id": "ada" }));
+    let [profile, file] = &found["documents"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&profile["key"], &profile["namespace"]), (&json!("profile"), &json!(null)), "{found}");
+    assert_eq!((&file["key"], &file["namespace"]), (&json!("food.md"), &json!("users/ada/memories")), "{found}");
+    let read = call("get_document", json!({ "key": file["key"], "namespace": file["namespace"] }));
+    assert_eq!(read["documents"][0]["value"]["text"], "Ada is allergic to peanuts.", "{read}");
+    let context = call("assemble_context", json!({ "prompt": question, "user_id": "ada" }));
+    assert_eq!(context["documents"], json!(["profile", "food.md"]));
+    assert!(context["context"].as_str().unwrap().contains("allergic to peanuts"), "{context}");
+    let one = call("search_memories", json!({ "query": question, "user_id": "ada", "documents": 1 }));
+    assert_eq!(one["documents"].as_array().unwrap().len(), 1, "{one}");
     assert_eq!(call("search_memories", json!({ "query": "peanuts", "user_id": "bob" }))["documents"], json!(null));
     let search = |below: bool| {
         let body = json!({ "query": "peanuts", "below": below });

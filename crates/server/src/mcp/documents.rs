@@ -173,15 +173,18 @@ pub(super) async fn found(app: &App, namespace: &Namespace, query: &str, limit: 
     let mut found = app.engine.documents(namespace).search(search.clone()).await?;
     // A namespace of the most labels has no files.
     if let Ok(files) = mnemon_memory_tool::files_namespace(namespace) {
-        found.extend(app.engine.documents(&files).search(search).await?);
-        found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
-        found.truncate(limit);
+        let files = app.engine.documents(&files).search(search).await?;
+        // Scores of two searches do not compare, ranks do.
+        let mut ranked: Vec<(usize, Document)> =
+            found.into_iter().enumerate().chain(files.into_iter().enumerate()).collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        found = ranked.into_iter().map(|(_, document)| document).take(limit).collect();
     }
     let item = |document: Document| match document.namespace == *namespace {
         true => Item::document(document),
         false => {
-            let files = document.namespace.to_string();
-            Item::document(document).with("namespace", files)
+            let namespace = document.namespace.to_string();
+            Item::document(document).with("namespace", namespace)
         }
     };
     Ok(found.into_iter().map(item).collect())
