@@ -32,7 +32,7 @@ CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 # Not empty: demonstration and benches run once on little data with the command as the tests are compiled, only to see that they work.
 SHORT ?=
 # What the tests are compiled with. Other features would compile the library again.
-PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-server --all-features
+PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-memory-tool -p mnemon-server --all-features
 # Without the server and Postgres the command is built in half the time. A bench that needs one of them says so.
 FEATURES := bench
 BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-default-features --features $(FEATURES))
@@ -99,7 +99,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 
 # The published package must stay under the registry's limit of 10 MB and carry the bundled model.
 package: ## the packages for the registry, the library's contents and its size
-	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon -p mnemon-server -p mnemon-cli
+	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon -p mnemon-memory-tool -p mnemon-server -p mnemon-cli
 	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-[0-9]*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
 	tar -tzf "$$crate" | grep -q '/models/static-en-256/model.onnx$$' || { echo "$$crate: the bundled model is missing"; exit 1; }; \
 	size=$$(wc -c <"$$crate"); echo "$$crate: $$size bytes"; \

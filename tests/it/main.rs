@@ -1,7 +1,8 @@
 //! The integration tests: one program, through the public API or the command.
 //!
 //! A test is in the module that is named after the module of the public API that it tests, as `src/lib.rs` lists them;
-//! tests of [`Model`](mnemon::Model) are in `models`, and what the command prints is in `cli`. Inside of a module,
+//! tests of [`Model`](mnemon::Model) are in `models`, what the command prints is in `cli`, and `memory_tool` tests the
+//! package of that name. Inside of a module,
 //! tests of kills are in `kills` and tests of wrong input in `bad_input`. Six modules are about the repository as a
 //! whole: `campaign` damages files, kills everything at once and soaks it, `compat` replays recorded cases of other
 //! libraries, `copied` runs the programs of the documents, `layers` checks the structure of `src`, `matrix` runs each operation through each surface on each kind of
@@ -36,6 +37,7 @@ mod maintenance;
 #[cfg(unix)]
 mod matrix;
 mod memory;
+mod memory_tool;
 mod message;
 mod models;
 mod readme;

@@ -6,7 +6,7 @@
 //! `wait` looks for signals meanwhile.
 //! `callback` calls what is written in Python, from the engine's threads: `models`, `chat`, `tokens`, `custom_block`.
 //! `servers` has the clients of servers, `blocks` the blocks of the crate, `operation` batches of documents, `reindex`
-//! the options and the progress of one, and `command` the `mnemon` command.
+//! the options and the progress of one, `memory_tool` Claude's memory tool, and `command` the `mnemon` command.
 
 mod blocks;
 mod callback;
@@ -20,6 +20,7 @@ mod errors;
 mod journal;
 mod knowledge;
 mod memory;
+mod memory_tool;
 mod message;
 mod models;
 mod operation;
@@ -49,6 +50,7 @@ mod _mnemon {
         journal::JournalEntry,
         knowledge::{Collection, Profile},
         memory::{Memory, Prompt},
+        memory_tool::memory_tool,
         message::{Message, from_anthropic, from_gemini, from_openai, restored, to_anthropic, to_gemini, to_openai},
         operation::{DocumentOperation, labels_of, namespace_of},
         query::{Hit, Hits, Query},

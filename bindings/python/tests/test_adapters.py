@@ -19,6 +19,7 @@ from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock,
 
 import mnemon
 from mnemon import AsyncEngine, Engine, Message
+from mnemon.anthropic import MnemonAsyncMemoryTool, MnemonMemoryTool
 from mnemon.langchain import MnemonByteStore, MnemonCache, MnemonChatMessageHistory, MnemonEmbeddings, MnemonIndex
 from mnemon.langchain import MnemonVectorStore as LangChainVectorStore
 from mnemon.langgraph import MnemonSaver, MnemonStore
@@ -276,6 +277,8 @@ ADAPTERS: list[tuple[Callable[..., Any], dict[str, str]]] = [
     (MnemonEmbedding, {}),
     (MnemonVectorStore, {"namespace": "n"}),
     (MnemonSession, {"namespace": "n", "session_id": "s"}),
+    (MnemonMemoryTool, {"namespace": "n"}),
+    (MnemonAsyncMemoryTool, {"namespace": "n"}),
     (AsyncEngine, {}),
 ]
 
@@ -295,7 +298,7 @@ def test_an_adapter_takes_an_engine_with_await_or_without_and_refuses_others(
 
 
 def test_every_adapter_is_tried() -> None:
-    modules = [mnemon.langchain, mnemon.langgraph, mnemon.llama_index, mnemon.openai_agents]
+    modules = [mnemon.anthropic, mnemon.langchain, mnemon.langgraph, mnemon.llama_index, mnemon.openai_agents]
     public = {found for module in modules for name, found in inspect.getmembers(module, inspect.isclass) if name.startswith("Mnemon")}
     assert public == {adapter for adapter, _ in ADAPTERS} - {AsyncEngine}
 
@@ -325,6 +328,7 @@ def test_classes_with_await_take_their_like_and_refuse_others() -> None:
 @pytest.mark.parametrize(
     ("adapter", "package", "module"),
     [
+        ("anthropic", "anthropic", "anthropic"),
         ("openai_agents", "openai-agents", "agents"),
         ("langchain", "langchain-core", "langchain_core"),
         ("langgraph", "langgraph", "langgraph"),

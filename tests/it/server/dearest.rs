@@ -108,6 +108,10 @@ fn of_operation(operation: &str) -> Request {
             let body = json!({ "query": question(), "filter": filter(), "below": true, "limit": 1000 });
             ("POST", within("/documents/search"), Some(body))
         }
+        "post_namespaces_namespace_memory_tool" => {
+            let body = json!({ "command": "create", "path": "/memories/long.txt", "file_text": long_text });
+            ("POST", within("/memory_tool"), Some(body))
+        }
         "post_flush" => ("POST", "/v1/flush".to_owned(), None),
         "post_link" => ("POST", "/v1/link".to_owned(), None),
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),
@@ -170,6 +174,7 @@ fn of_tool(tool: &str) -> Value {
         "assemble_context" => {
             json!({ "prompt": question(), "recall": 100, "documents": 10, "token_limit": 100_000, "user_id": user, "run_id": "t" })
         }
+        "memory" => json!({ "command": "view", "path": "/memories/long.txt", "user_id": user }),
         "remember_document" => {
             json!({ "key": "d", "value": "word ".repeat(large().min(1 << 20) / 5 - 100), "user_id": user })
         }

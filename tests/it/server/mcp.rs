@@ -95,6 +95,7 @@ fn tools_are_described_with_schemas_examples_and_annotations() {
         "get_document",
         "get_documents",
         "search_documents",
+        "memory",
         "forget",
         "why",
     ];

@@ -8,6 +8,7 @@ mod dearest;
 mod formation;
 mod hook;
 mod mcp;
+mod memory_tool;
 mod openapi;
 mod options;
 mod requests;

@@ -185,6 +185,13 @@ impl Item {
         item
     }
 
+    /// Adds an attribute.
+    pub(super) fn with(mut self, name: &'static str, value: String) -> Self {
+        self.data.insert(name.to_owned(), json!(value));
+        self.attributes.push((name, value));
+        self
+    }
+
     fn score(&mut self, score: Option<f32>) {
         if let Some(score) = score {
             self.attributes.push(("score", format!("{score:.2}")));

@@ -163,8 +163,8 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
     Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
 }
 
-/// Returns the documents of a namespace that answer a question best. With `has_facts`, those of its collection are among
-/// them, which is in a namespace below.
+/// Returns the documents of a namespace, and the files of the memory tool, that answer a question best; with `has_facts`, also
+/// the facts of its collection. A file and a fact say which namespace `get_document` finds them in.
 pub(super) async fn found(
     app: &App,
     namespace: &Namespace,
@@ -176,11 +176,24 @@ pub(super) async fn found(
         return Ok(Vec::new());
     }
     let search = DocumentSearch::default().query(query).limit(limit);
-    let mut found = app.engine.documents(namespace).search(search.clone()).await?;
-    if let Some((_, facts)) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
-        found.extend(facts.search(search).await?);
-        found.sort_by(|a, b| b.score.unwrap_or_default().total_cmp(&a.score.unwrap_or_default()));
-        found.truncate(limit);
+    let mut found = vec![app.engine.documents(namespace).search(search.clone()).await?];
+    // A namespace of the most labels has no files.
+    if let Ok(files) = mnemon_memory_tool::files_namespace(namespace) {
+        found.push(app.engine.documents(&files).search(search.clone()).await?);
     }
-    Ok(found.into_iter().map(Item::document).collect())
+    if let Some((_, facts)) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
+        found.push(facts.search(search).await?);
+    }
+    // Scores of two searches do not compare, ranks do.
+    let ranks = found.into_iter().flat_map(|documents| documents.into_iter().enumerate());
+    let mut ranked: Vec<(usize, Document)> = ranks.collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    let item = |(_, document): (usize, Document)| match document.namespace == *namespace {
+        true => Item::document(document),
+        false => {
+            let namespace = document.namespace.to_string();
+            Item::document(document).with("namespace", namespace)
+        }
+    };
+    Ok(ranked.into_iter().take(limit).map(item).collect())
 }

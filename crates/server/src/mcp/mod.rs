@@ -2,12 +2,13 @@
 //! client's stdio.
 //!
 //! The protocol is rmcp's. The handler here answers its methods: `tools` has the table of the tools, which are in
-//! `memories`, `documents`, `context` and `forget`; `input` reads their arguments, and `answer` writes their results for a
+//! `memories`, `documents`, `files`, `context` and `forget`; `input` reads their arguments, and `answer` writes their results for a
 //! model and for a program; `resources` lists and reads sessions, blocks and documents.
 
 mod answer;
 mod context;
 mod documents;
+mod files;
 #[cfg(debug_assertions)]
 mod fixture;
 mod forget;

@@ -19,6 +19,7 @@ use super::{
         GetDocument, GetDocuments, RememberDocument, SearchDocuments, get_document, get_documents, remember_document,
         search_documents,
     },
+    files::{MemoryCall, memory},
     forget::{DeleteAllMemories, ForgetMemories, delete_all_memories, forget},
     input,
     memories::{
@@ -45,6 +46,8 @@ enum Effect {
     Adds,
     /// Replaces or deletes; the same call again changes nothing more.
     Destroys,
+    /// Adds, replaces or deletes, as its arguments say.
+    Changes,
 }
 
 macro_rules! tools {
@@ -125,6 +128,10 @@ tools! {
     search_documents(SearchDocuments): Reads, Read,
         "Finds the documents whose texts answer a question, best first. Long values are cut, and say how the rest is read.",
         { "query": "Where does Ada live?", "user_id": "ada", "limit": 5 };
+    memory(MemoryCall): Changes, Read,
+        "Claude's memory tool: text files under /memories that you keep for yourself between conversations. View the directory \
+         /memories before a task, and record what will matter later. search_memories finds the files too.",
+        { "command": "create", "path": "/memories/notes.txt", "file_text": "Ada rows on Thursdays.\n", "user_id": "ada" };
     forget(ForgetMemories): Destroys, Forget,
         "Forgets memories or documents with everything that was made of them, and returns a receipt for the audit. `by` says how they are \
          chosen; give the argument that it names, and no other. With several ids, such as user_id and run_id, it forgets only what all \
@@ -140,8 +147,8 @@ pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(all);
 fn tool<T: JsonSchema>(name: &'static str, description: &'static str, effect: Effect, example: Value) -> Tool {
     let annotations = ToolAnnotations::new()
         .read_only(effect == Effect::Reads)
-        .destructive(effect == Effect::Destroys)
-        .idempotent(effect != Effect::Adds)
+        .destructive(matches!(effect, Effect::Destroys | Effect::Changes))
+        .idempotent(matches!(effect, Effect::Reads | Effect::Destroys))
         .open_world(false);
     let output = json!({ "type": "object" }).as_object().cloned().unwrap_or_default();
     Tool::new(name, description, input::schema::<T>(example))

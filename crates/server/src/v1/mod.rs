@@ -6,6 +6,7 @@ mod database;
 mod documents;
 mod formation;
 mod map;
+mod memory_tool;
 mod messages;
 mod namespaces;
 mod recall;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     documents::options as document_options,
+    memory_tool::run as run_memory_tool,
     namespaces::ForgetRequest,
     recall::explain,
     route::{Route, SchemaOf},
@@ -43,6 +45,7 @@ pub(crate) fn routes() -> Vec<Route> {
         recall::routes(),
         map::routes(),
         documents::routes(),
+        memory_tool::routes(),
         namespaces::forget_routes(),
         database::routes(),
     ]
