@@ -17,6 +17,7 @@ use super::{
     export_line::{ExportLine, TransferReport},
     filter_fields::FilterFields,
     forget::{EditForget, ForgetTexts},
+    expiry::Expiry,
     generations::Generations,
     graphs::Graphs,
     import,
@@ -75,6 +76,11 @@ impl<T> Transaction<T> {
     /// Documents by namespace and key.
     pub(crate) fn documents(&self) -> Documents<'_, T> {
         Documents(&self.tables)
+    }
+
+    /// What expires when.
+    pub(crate) fn expiry(&self) -> Expiry<'_, T> {
+        Expiry(&self.tables)
     }
 
     /// The fields that filters are evaluated on.

@@ -104,6 +104,7 @@ fn of_operation(operation: &str) -> Request {
             let body = json!({ "query": question(), "filter": filter(), "below": true, "limit": 1000 });
             ("POST", within("/documents/search"), Some(body))
         }
+        "put_namespaces_namespace_ttl" => ("PUT", within("/ttl"), Some(json!({ "ttl_minutes": 525_600 }))),
         "post_flush" => ("POST", "/v1/flush".to_owned(), None),
         "post_link" => ("POST", "/v1/link".to_owned(), None),
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),
