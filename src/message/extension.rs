@@ -104,7 +104,10 @@ impl ExactReader {
 
 /// The value of the field `mnemon`.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected {\"id\", \"session\", \"created_at\"?, \"expires_at\"?, \"metadata\"?, \"exact\"?} or {\"of\"}")]
+#[serde(
+    untagged,
+    expecting = "expected {\"id\", \"session\", \"created_at\"?, \"expires_at\"?, \"metadata\"?, \"exact\"?} or {\"of\"}"
+)]
 enum Extension {
     Message(Box<MessageFields>),
     Continuation(Continuation),

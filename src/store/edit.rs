@@ -208,7 +208,9 @@ impl<'t> Edit<'t> {
         };
         let Some(ttl) = ttl else { return Ok(record) };
         let expires_at = match old.map(|old| &old.record) {
-            Some(old) if *old == (MessageRecord { revision: old.revision, expires_at: old.expires_at, ..record.clone() }) => {
+            Some(old)
+                if *old == (MessageRecord { revision: old.revision, expires_at: old.expires_at, ..record.clone() }) =>
+            {
                 old.expires_at
             }
             _ => Some(Timestamp::now().as_micros().saturating_add(ttl)),

@@ -114,7 +114,11 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
         let language = Namespaces(self.tables).language_set_by_hand(id)?;
-        let ttl_micros = Namespaces(self.tables).time_to_live(id)?;
+        // A salvage reads files of earlier schemas, too, which have no table of it.
+        let ttl_micros = match Namespaces(self.tables).time_to_live(id) {
+            Err(_) if self.lost.is_some() => None,
+            ttl => ttl?,
+        };
         let has_documents = Documents(self.tables).any(id, self.now)?;
         if sessions.is_empty() && shared.is_empty() && language.is_none() && ttl_micros.is_none() && !has_documents {
             return Ok(());

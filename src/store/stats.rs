@@ -77,7 +77,10 @@ pub struct SessionInfo {
 pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
     let tables = snapshot.tables();
     Ok(StorageSizes {
-        messages: bytes(tables, MESSAGES)? + bytes(tables, IDS)? + bytes(tables, HISTORY)? + bytes(tables, SESSIONS)?
+        messages: bytes(tables, MESSAGES)?
+            + bytes(tables, IDS)?
+            + bytes(tables, HISTORY)?
+            + bytes(tables, SESSIONS)?
             + bytes(tables, MESSAGE_EXPIRY)?,
         documents: bytes(tables, DOCUMENTS)?
             + bytes(tables, DOCUMENT_ORDER)?

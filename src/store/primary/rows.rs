@@ -88,7 +88,8 @@ pub(in crate::store) fn message(cells: &[Cell]) -> Result<(MessageRecord, Sessio
         _ => return Err(unfit()),
     };
     let (role, expires_at) = (role_number(role), reader.time_or_null()?);
-    let record = MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision, expires_at };
+    let record =
+        MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision, expires_at };
     Ok((record, position))
 }
 

@@ -48,13 +48,15 @@ fn reads(engine: &Engine) -> Vec<(&'static str, Vec<String>)> {
     let sessions = ["default", "chat"];
     let of = |messages: Vec<Message>| messages.into_iter().map(|message| message.id).collect::<Vec<_>>();
     let query = || Query::new("ferry").k(100).keep_duplicates();
-    let hits = |query: Query| of(blocking.recall(&space(), query).unwrap().into_iter().map(|hit| hit.message).collect());
+    let hits =
+        |query: Query| of(blocking.recall(&space(), query).unwrap().into_iter().map(|hit| hit.message).collect());
     let several = blocking.recall_in(&Scope::new().under(&space()), query()).unwrap();
     let mut export = Vec::new();
     blocking.export(&space(), &mut export).unwrap();
     let exported = String::from_utf8(export).unwrap();
     let exported = exported.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let exported = exported.filter(|line| line["kind"] == "message").map(|line| line["id"].as_str().unwrap().to_owned());
+    let exported =
+        exported.filter(|line| line["kind"] == "message").map(|line| line["id"].as_str().unwrap().to_owned());
     let memory = engine.memory(&space(), "chat").open().unwrap();
     let memory = memory.blocking();
     let mut turns = hits(query().unit(mnemon::recall::Unit::Turn));

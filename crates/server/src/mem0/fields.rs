@@ -269,7 +269,8 @@ mod tests {
         assert_eq!(expiration_date(end), "2030-12-31");
         assert_eq!(expiration_date("2030-12-31T00:00:01Z".parse().unwrap()), "2030-12-31");
         assert_eq!(read_expiration_date(&json!(null)).unwrap(), None);
-        for given in [json!("2030-12-31T00:00:00Z"), json!("soon"), json!(1), json!("9999-12-31"), json!("2030-13-01")] {
+        for given in [json!("2030-12-31T00:00:00Z"), json!("soon"), json!(1), json!("9999-12-31"), json!("2030-13-01")]
+        {
             assert!(read_expiration_date(&given).is_err(), "{given}");
         }
     }

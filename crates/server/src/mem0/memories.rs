@@ -199,8 +199,7 @@ pub(super) async fn update(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
     let mut memory = find(&app, &caller, &id).await?;
-    let is_metadata_alone =
-        update.text.is_none() && update.timestamp.is_none() && update.expiration_date.is_none();
+    let is_metadata_alone = update.text.is_none() && update.timestamp.is_none() && update.expiration_date.is_none();
     update.apply(&mut memory)?;
     let Memory { namespace, message, .. } = &memory;
     match is_metadata_alone {
