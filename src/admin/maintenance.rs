@@ -13,6 +13,7 @@ use crate::{
     forget::Audit,
     ids::{ModelIdentity, Namespace},
     lexical::{Language, LanguageOrigin},
+    message::ttl_minutes,
     recall::{check_graphs, check_lexical},
     store::{
         self, GenerationState, NamespaceCursor, NamespacePage, PurgeReport, SalvageReport, Snapshot, StorageSizes,
@@ -55,7 +56,7 @@ pub struct GenerationStats {
 pub struct NamespaceStats {
     /// The name of the namespace.
     pub namespace: Namespace,
-    /// Number of messages.
+    /// Number of messages, including those that have expired and are not deleted yet.
     pub messages: u64,
     /// Number of sessions.
     pub sessions: u64,
@@ -71,6 +72,8 @@ pub struct NamespaceStats {
     pub language: Language,
     /// Where the language is from.
     pub language_origin: LanguageOrigin,
+    /// The [time to live](crate::Engine::set_ttl) of its messages in minutes, if it has one.
+    pub ttl_minutes: Option<f64>,
 }
 
 impl DatabaseFile {
@@ -247,6 +250,7 @@ fn count(path: &Path, snapshot: &Snapshot) -> Result<Stats> {
                 buffered: counts.buffered,
                 language: counts.language.language,
                 language_origin: counts.language.origin,
+                ttl_minutes: counts.ttl.map(ttl_minutes),
             })
             .collect(),
     })

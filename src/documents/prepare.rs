@@ -6,6 +6,7 @@ use super::operation::DocumentOptions;
 use crate::{
     error::{Error, Result},
     ids::MAX_ID_BYTES,
+    message::{ttl_micros, ttl_minutes},
 };
 
 /// The maximum size of a value as JSON, in bytes.
@@ -18,9 +19,6 @@ const MAX_PATHS: usize = 32;
 const MAX_TEXTS: usize = 1000;
 /// The maximum number of bytes of the indexed texts of a document.
 const MAX_TEXT_BYTES: usize = 4 << 20;
-/// The range of a time to live, in minutes: one millisecond to a thousand years.
-const TTL_MINUTES: std::ops::RangeInclusive<f64> = 1.0 / 60_000.0..=525_960_000.0;
-const MICROS_PER_MINUTE: f64 = 60e6;
 /// The longest path, in bytes.
 const MAX_PATH_BYTES: usize = 512;
 
@@ -40,7 +38,7 @@ pub(crate) struct PreparedDocument {
 /// [`Error::InvalidDocument`].
 pub(crate) fn prepare(value: &Value, options: &DocumentOptions) -> Result<PreparedDocument> {
     check_value(value)?;
-    let ttl = options.ttl_minutes.map(ttl).transpose()?;
+    let ttl = options.ttl_minutes.map(ttl_micros).transpose().map_err(Error::document)?;
     if options.index.len() > MAX_PATHS {
         return Err(Error::document(format!("{} paths to index, the maximum is {MAX_PATHS}", options.index.len())));
     }
@@ -66,7 +64,7 @@ pub(crate) fn check_imported(key: &str, value: &Value, texts: &[String], ttl: Op
         return Err(Error::document("an indexed text is blank"));
     }
     check_texts(texts)?;
-    ttl.map(|ttl| self::ttl(ttl as f64 / MICROS_PER_MINUTE)).transpose().map(drop)
+    ttl.map(|ttl| ttl_micros(ttl_minutes(ttl))).transpose().map(drop).map_err(Error::document)
 }
 
 /// Checks a key: 1 to [`MAX_ID_BYTES`] bytes without control characters.
@@ -133,18 +131,6 @@ fn check_texts(texts: &[String]) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Converts a time to live to microseconds.
-fn ttl(minutes: f64) -> Result<i64> {
-    // Not a number is in no range.
-    if !TTL_MINUTES.contains(&minutes) {
-        return Err(Error::document(format!(
-            "the time to live is {minutes} minutes, not within a millisecond to a thousand years; give none for a \
-             document that never expires"
-        )));
-    }
-    Ok((minutes * MICROS_PER_MINUTE).round() as i64)
 }
 
 /// A parsed path. The whole value is a path without steps.

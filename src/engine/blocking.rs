@@ -91,6 +91,7 @@ impl BlockingEngine<'_> {
         fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;
         fn release(namespace: &Namespace) -> Result<Option<Receipt>>;
         fn holds() -> Result<Vec<Hold>>;
+        fn set_ttl(namespace: &Namespace, ttl_minutes: Option<f64>) -> Result<()>;
         fn set_language(namespace: &Namespace, language: Language) -> Result<()>;
         fn index_stats(namespace: &Namespace) -> Result<IndexStats>;
         fn drop_previous() -> Result<bool>;

@@ -113,7 +113,7 @@ impl Core {
             unflushed: AtomicU64::new(leftover),
             moving: Mutex::default(),
             last_put: Mutex::default(),
-            expiry: Timer::new("delete expired documents", &executor),
+            expiry: Timer::new("delete what has expired", &executor),
             sessions: LiveSessions::new(&executor, config.block_threads),
             executor,
             config,

@@ -262,7 +262,7 @@ impl Engine {
     /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then
     /// on nothing of them is deleted: [`Engine::forget`], all calls that delete messages, documents, sessions or
     /// namespaces, and the restoring of a checkpoint where it would delete a message, fail with [`Error::LegalHold`].
-    /// Documents that expire are not returned any more, and are kept. Putting goes on, and a put with a known id
+    /// Messages and documents that expire are not returned any more, and are kept. Putting goes on, and a put with a known id
     /// replaces the message or document. Returns the entry in the audit.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ impl Engine {
         self.core().writer.commit(Commit::Grouped, hold).await
     }
 
-    /// Releases the legal hold that was set on exactly this namespace. Documents that expired meanwhile are deleted.
+    /// Releases the legal hold that was set on exactly this namespace. What expired meanwhile is deleted.
     /// Returns the entry in the audit, or `None` if there was no such hold.
     ///
     /// # Errors

@@ -101,12 +101,12 @@ impl Engine {
     }
 }
 
-/// Starts the timer that deletes expired documents. An engine that is open for reading deletes none.
+/// Starts the timer that deletes expired messages and documents. An engine that is open for reading deletes none.
 fn start_expiry(core: &Arc<Core>) -> Result<()> {
     if core.shared.store.is_read_only() {
         return Ok(());
     }
-    let started = core.shared.store.read().and_then(|snapshot| snapshot.documents().next_expiry());
+    let started = core.shared.store.read().and_then(|snapshot| snapshot.expiry().next());
     // The engine's threads hold the file open.
     let first = started.inspect_err(|_| core.close())?;
     let weak = WeakEngine::new(core);

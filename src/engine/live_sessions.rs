@@ -144,14 +144,15 @@ impl LiveSession {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Returns the messages in the buffer with their sequence numbers, oldest first. `read` reads them from the store,
+    /// Returns the messages in the buffer that have not expired, with their sequence numbers, oldest first. `read` reads them from the store,
     /// if that was not done yet.
     pub(crate) fn buffer(
         &self,
         read: impl FnOnce() -> Result<Vec<(u64, Message)>>,
     ) -> Result<Vec<(u64, Arc<Message>)>> {
         let listed = |buffer: &BTreeMap<u64, Arc<Message>>| {
-            buffer.iter().map(|(seq, message)| (*seq, Arc::clone(message))).collect()
+            let live = buffer.iter().filter(|(_, message)| !message.has_expired());
+            live.map(|(seq, message)| (*seq, Arc::clone(message))).collect()
         };
         if let Some(buffer) = &*self.buffer.read() {
             return Ok(listed(buffer));

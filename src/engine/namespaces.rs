@@ -6,12 +6,13 @@ use super::{
 };
 use crate::{
     cache::CacheStats,
-    error::Result,
+    error::{Error, Result},
     ids::{Namespace, NamespaceId},
+    message::ttl_micros,
     store::{NamespaceCursor, NamespacePage, NamespaceTotals, Transaction},
 };
 #[cfg(doc)]
-use crate::{config::Config, error::Error};
+use crate::{config::Config, message::Message};
 
 impl Engine {
     /// Returns the size of a namespace's index and the estimated recall of its searches. Loads the namespace.
@@ -40,6 +41,23 @@ impl Engine {
     /// [`Error::Closed`].
     pub async fn cache_stats(&self) -> Result<Option<CacheStats>> {
         self.core().run(Lane::Store, |core| Ok(core.shared.cache_stats())).await
+    }
+
+    /// Sets the time to live of the messages that are put into a namespace from now on, in minutes, and creates the
+    /// namespace if it is new: one that is put without [`Message::expires_at`] expires so long after its put. `None` ends
+    /// it. From a millisecond to a thousand years.
+    ///
+    /// Messages that are stored already stay as they are. The same message put again keeps its time; put with another
+    /// content, its time begins anew. Documents have times to live of their own. [`Engine::namespaces`] says what it is.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the time is out of range. [`Error::Storage`], [`Error::ReadOnly`].
+    pub async fn set_ttl(&self, namespace: &Namespace, ttl_minutes: Option<f64>) -> Result<()> {
+        let ttl = ttl_minutes.map(ttl_micros).transpose().map_err(|reason| Error::InvalidConfig { reason })?;
+        self.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let set = move |transaction: &Transaction| transaction.expiry().set_time_to_live(&namespace, ttl);
+        self.core().writer.commit(Commit::Grouped, set).await
     }
 
     /// Deletes a namespace with all its messages and documents, its language and its name, in one commit. Returns the

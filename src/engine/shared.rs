@@ -65,7 +65,7 @@ pub(super) struct Shared {
     /// When messages were last put; `None` before the first.
     pub(super) last_put: Mutex<Option<Instant>>,
     pub(super) executor: Arc<Executor>,
-    /// Deletes expired documents. It knows only when the next one expires: the store knows which.
+    /// Deletes expired messages and documents. It knows only when the next one expires: the store knows which.
     pub(super) expiry: Arc<Timer<()>>,
     pub(super) sessions: LiveSessions,
     /// Held while the engine is moved to another generation.

@@ -1,10 +1,11 @@
-//! A timer for work that is due at times which are known in advance: sessions that become idle, documents that expire.
+//! A timer for work that is due at times which are known in advance: sessions that become idle, messages and
+//! documents that expire.
 //!
 //! One thread waits for the key that is due next. It runs only while a key is scheduled. A later time never moves a
 //! key back: when the first time is up, the work reads the store and returns the keys that it must look at again. So
 //! scheduling costs no commit, and a session in use costs the thread one look in each idle time.
 //!
-//! The timer knows neither sessions nor documents. It loses what it knows when the engine is closed: its users schedule
+//! The timer knows neither sessions nor what expires. It loses what it knows when the engine is closed: its users schedule
 //! their keys again from the store after the next opening.
 
 use std::{

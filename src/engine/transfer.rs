@@ -11,7 +11,8 @@ use crate::{
     documents::check_imported,
     error::{Error, Result},
     ids::Namespace,
-    store::{DocumentLine, ExportHeader, ExportLine, Transaction, TransferReport},
+    message::{ttl_micros, ttl_minutes},
+    store::{DocumentLine, ExportHeader, ExportLine, NamespaceLine, Transaction, TransferReport},
 };
 
 /// The most bytes of a line: more than any line of an export has.
@@ -181,6 +182,10 @@ impl<R: BufRead> ExportReader<R> {
                     header.check().map_err(|reason| self.fault(reason))?;
                     self.header = Some(header);
                     continue;
+                }
+                ExportLine::Namespace(NamespaceLine { ttl_micros: Some(ttl), .. }) => {
+                    ttl_micros(ttl_minutes(ttl)).map_err(|reason| self.fault(reason))?;
+                    return Ok(Some((line, read)));
                 }
                 ExportLine::Document(document) => {
                     let DocumentLine { key, value, texts, expiry, .. } = &*document;

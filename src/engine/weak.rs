@@ -21,7 +21,7 @@ use crate::{
     store::{BlockKey, BlockState, IdleFlush, StoredBatch, Transaction},
 };
 
-/// The most expired documents that one commit deletes, so that other writes do not wait for long.
+/// The most messages and the most documents that have expired and that one commit deletes, so that other writes do not wait for long.
 const MAX_EXPIRED: usize = 256;
 
 /// An engine that may be closed meanwhile. Each call is short and is waited for at close; once closing has begun, calls
@@ -125,15 +125,15 @@ impl WeakEngine {
         })
     }
 
-    /// Deletes documents that have expired, up to [`MAX_EXPIRED`] of them. Returns when the next one expires.
+    /// Deletes messages and documents that have expired, up to [`MAX_EXPIRED`] of each. Returns when the next one expires.
     pub(super) fn delete_expired(&self) -> Result<Option<Timestamp>> {
         self.visit(|core| {
-            let next = || core.shared.store.read()?.documents().next_expiry();
+            let next = || core.shared.store.read()?.expiry().next();
             let now = Timestamp::now();
             if next()?.is_none_or(|next| next > now) {
                 return next();
             }
-            let delete = move |transaction: &Transaction| transaction.edit_documents().delete_expired(now, MAX_EXPIRED);
+            let delete = move |transaction: &Transaction| transaction.expiry().delete_due(now, MAX_EXPIRED);
             core.writer.commit(Commit::Grouped, delete).wait()?;
             next()
         })

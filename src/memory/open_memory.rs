@@ -242,6 +242,8 @@ fn joined(buffer: Vec<CountedMessage>, flushed: &FlushedRecent) -> Vec<RecentMes
     // Stable: of a message that is in both, because its flush is not published yet, the one in the buffer comes first.
     all[others..].sort_by_key(|recent| recent.seq);
     all.dedup_by_key(|recent| recent.seq);
+    // Since they were read.
+    all.retain(|recent| !recent.message.has_expired());
     all
 }
 

@@ -242,11 +242,12 @@ fn between(
     }
 }
 
-/// Returns the item of a message of the session that is replaced. Its id stays, and its time if the new message has
+/// Returns the item of a message of the session that is replaced. Its id stays, and its times if the new message has
 /// none.
 fn replacement(session: &[SessionMessage], at: usize, message: Message) -> Item {
-    let Message { id, created_at, .. } = &session[at].message;
-    Item::Replace(at, Message { id: id.clone(), created_at: message.created_at.or(*created_at), ..message })
+    let Message { id, created_at, expires_at, .. } = &session[at].message;
+    let (created_at, expires_at) = (message.created_at.or(*created_at), message.expires_at.or(*expires_at));
+    Item::Replace(at, Message { id: id.clone(), created_at, expires_at, ..message })
 }
 
 /// Returns true if the chat's message is the unchanged message of the session. Chat formats keep only the content.

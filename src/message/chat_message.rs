@@ -44,6 +44,10 @@ pub struct Message {
     pub content: Vec<ContentPart>,
     /// The time at which the message was written. `None` is stored as unknown and matches no time filter.
     pub created_at: Option<Timestamp>,
+    /// The time from which on no read returns the message, and it is deleted in the background. `None`: the namespace's
+    /// [time to live](crate::Engine::set_ttl) decides, and without one the message never expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
     /// Application data: any JSON object.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
@@ -79,6 +83,7 @@ impl Message {
             name: None,
             content,
             created_at: Some(Timestamp::now()),
+            expires_at: None,
             metadata: Map::new(),
         }
     }
@@ -106,6 +111,16 @@ impl Message {
     /// Sets the time at which the message was written.
     pub fn at(self, created_at: Timestamp) -> Self {
         Message { created_at: Some(created_at), ..self }
+    }
+
+    /// Sets the time from which on no read returns the message.
+    pub fn expiring_at(self, expires_at: Timestamp) -> Self {
+        Message { expires_at: Some(expires_at), ..self }
+    }
+
+    /// Returns true if the message has expired, by the system's clock.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= Timestamp::now())
     }
 
     /// Returns the texts and tool results of the content, joined by line feeds. Empty if there are none.

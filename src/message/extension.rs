@@ -17,7 +17,7 @@ pub(super) const EXTENSION: &str = "mnemon";
 /// Creates the message of an object without the field `mnemon`, with a new id, the session `default` and no time.
 pub(super) fn imported(role: Role, name: Option<String>, content: Vec<ContentPart>) -> Message {
     let session = DEFAULT_SESSION.to_owned();
-    Message { id: new_id(), session, role, name, content, created_at: None, metadata: Map::new() }
+    Message { id: new_id(), session, role, name, content, created_at: None, expires_at: None, metadata: Map::new() }
 }
 
 /// Adds the field `mnemon` to the objects that a message was encoded as.
@@ -46,10 +46,11 @@ pub(super) fn with_extension(
         }
         _ => fields["exact"] = json!({"role": message.role, "name": message.name, "content": message.content}),
     }
-    if let Some(time) = message.created_at {
+    for (name, time) in [("created_at", message.created_at), ("expires_at", message.expires_at)] {
+        let Some(time) = time else { continue };
         let text = time.to_string();
         let is_readable = text.parse::<Timestamp>().is_ok();
-        fields["created_at"] = if is_readable { text.into() } else { time.as_micros().into() };
+        fields[name] = if is_readable { text.into() } else { time.as_micros().into() };
     }
     if !metadata.is_empty() {
         fields["metadata"] = metadata.into();
@@ -103,7 +104,10 @@ impl ExactReader {
 
 /// The value of the field `mnemon`.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected {\"id\", \"session\", \"created_at\"?, \"metadata\"?, \"exact\"?} or {\"of\"}")]
+#[serde(
+    untagged,
+    expecting = "expected {\"id\", \"session\", \"created_at\"?, \"expires_at\"?, \"metadata\"?, \"exact\"?} or {\"of\"}"
+)]
 enum Extension {
     Message(Box<MessageFields>),
     Continuation(Continuation),
@@ -125,6 +129,7 @@ struct MessageFields {
     id: String,
     session: String,
     created_at: Option<JsonTime>,
+    expires_at: Option<JsonTime>,
     #[serde(default)]
     metadata: Map<String, Value>,
     exact: Option<ExactFields>,
@@ -142,21 +147,29 @@ struct ExactFields {
 
 /// A time in RFC 3339, or in microseconds for years before 0, which RFC 3339 cannot express.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "created_at is a time of RFC 3339 or in microseconds since 1970")]
+#[serde(untagged, expecting = "a time is RFC 3339 or microseconds since 1970")]
 enum JsonTime {
     Text(Timestamp),
     Micros(i64),
 }
 
+impl JsonTime {
+    fn read(self, field: &str) -> Result<Timestamp> {
+        match self {
+            JsonTime::Text(time) => Ok(time),
+            JsonTime::Micros(micros) => {
+                Timestamp::from_micros(micros).ok_or_else(|| format!("{field} is out of range"))
+            }
+        }
+    }
+}
+
 impl MessageFields {
     /// Restores the message that `object` was made from.
     fn restore(self, object: &Object, import: impl Fn(&Object) -> Result<Vec<Message>>) -> Result<Vec<Message>> {
-        let MessageFields { id, session, created_at, metadata, exact } = self;
-        let created_at = match created_at {
-            Some(JsonTime::Text(time)) => Some(time),
-            Some(JsonTime::Micros(micros)) => Some(Timestamp::from_micros(micros).ok_or("created_at is out of range")?),
-            None => None,
-        };
+        let MessageFields { id, session, created_at, expires_at, metadata, exact } = self;
+        let created_at = created_at.map(|time| time.read("created_at")).transpose()?;
+        let expires_at = expires_at.map(|time| time.read("expires_at")).transpose()?;
         let mut messages = match exact {
             Some(ExactFields { role, name, content }) => vec![imported(role, name, content)],
             None => import(&without_extension(object))?,
@@ -165,7 +178,7 @@ impl MessageFields {
             let source = std::mem::take(&mut first.metadata);
             let metadata = metadata.into_iter().chain(source).collect();
             let Message { role, name, content, .. } = first.clone();
-            *first = Message { id, session, role, name, content, created_at, metadata };
+            *first = Message { id, session, role, name, content, created_at, expires_at, metadata };
         }
         Ok(messages)
     }

@@ -29,10 +29,10 @@ const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_u
 /// A parsed and checked line of a messages file: a message, and its namespace if the line names one.
 ///
 /// The fields of a line are `{"id"?, "namespace"?, "session"?, "role", "name"?, "content": text or parts,
-/// "created_at"?: RFC 3339, "metadata"?: object}`. Any other field is an error, so that nothing is dropped silently.
+/// "created_at"?: RFC 3339, "expires_at"?: RFC 3339, "metadata"?: object}`. Any other field is an error, so that nothing is dropped silently.
 ///
-/// A line may also be a message of OpenAI's chat format, with or without `id`, `namespace`, `session`, `created_at` and
-/// `metadata` beside its own fields. A line is in that format if it has the role `developer`, `tool_calls`,
+/// A line may also be a message of OpenAI's chat format, with or without `id`, `namespace`, `session`, `created_at`,
+/// `expires_at` and `metadata` beside its own fields. A line is in that format if it has the role `developer`, `tool_calls`,
 /// `tool_call_id`, a `content` that is null, parts such as `image_url`, or another field of requests and answers that
 /// mnemon's format does not have. It is read as by [`from_openai`](crate::from_openai).
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,7 @@ struct LineFields {
     #[serde(default)]
     content: LineContent,
     created_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
     metadata: Option<Map<String, Value>>,
     // Fields of OpenAI's format, and of servers that return a model's reasoning.
     tool_calls: Option<Value>,
@@ -100,12 +101,14 @@ impl TryFrom<LineFields> for Message {
     type Error = Error;
 
     fn try_from(mut fields: LineFields) -> Result<Self> {
-        let (id, session, created_at) = (fields.id.take(), fields.session.take(), fields.created_at);
+        let (id, session) = (fields.id.take(), fields.session.take());
+        let (created_at, expires_at) = (fields.created_at, fields.expires_at);
         let metadata = fields.metadata.take().unwrap_or_default();
         let mut message = fields.message()?;
         message.id = id.unwrap_or_else(new_id);
         message.session = session.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
         message.created_at = created_at;
+        message.expires_at = expires_at;
         message.metadata.extend(metadata);
         message.check()?;
         Ok(message)

@@ -35,6 +35,7 @@ pub use json_line::MessageLine;
 pub use lists::{MessageSelector, MessageUpdate, MessageWindow, TokenWindow, add_messages};
 pub(crate) use lists::{match_tool_results, unfit_for_prompt};
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::{ttl_micros, ttl_minutes};
 pub use token_count::{CalibratedTokenCounter, MessageTokenCounter, PerPartTokenCounter};
 pub use trim::{TextSplitter, TrimOptions, TrimStrategy, trim_messages};
 pub use xml::escape_xml;

@@ -1,4 +1,4 @@
-//! Points in time, stored as microseconds since 1970 in UTC.
+//! Points in time, stored as microseconds since 1970 in UTC, and times to live, stored in microseconds.
 
 use std::{fmt, str::FromStr};
 
@@ -94,6 +94,27 @@ impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// The range of a time to live, in minutes: one millisecond to a thousand years.
+const TTL_MINUTES: std::ops::RangeInclusive<f64> = 1.0 / 60_000.0..=525_960_000.0;
+const MICROS_PER_MINUTE: f64 = 60e6;
+
+/// Converts a time to live, of documents or of messages, to microseconds. The error is the text of the reason.
+pub(crate) fn ttl_micros(minutes: f64) -> Result<i64, String> {
+    // Not a number is in no range.
+    if !TTL_MINUTES.contains(&minutes) {
+        return Err(format!(
+            "the time to live is {minutes} minutes, not within a millisecond to a thousand years; give none for what \
+             never expires"
+        ));
+    }
+    Ok((minutes * MICROS_PER_MINUTE).round() as i64)
+}
+
+/// Converts a time to live in microseconds to minutes.
+pub(crate) fn ttl_minutes(micros: i64) -> f64 {
+    micros as f64 / MICROS_PER_MINUTE
 }
 
 /// Returns true if `text` has the form of RFC 3339's `date-time`, or of a time before the year 0. It does not check the

@@ -67,6 +67,7 @@ impl<T: Tables> Checkpoints<'_, T> {
         for (seq, old) in self.old_messages(namespace, session, checkpoint)? {
             messages.insert(seq, old.record.message()?);
         }
+        messages.retain(|_, message| !message.has_expired());
         Ok(messages.into_iter().filter(|(seq, _)| *seq < record.next_seq).map(|(_, message)| message).collect())
     }
 
@@ -280,6 +281,12 @@ impl Checkpoints<'_, WriteTransaction> {
     pub(super) fn remove_old_message(&self, key: (u32, u32, u64, u32)) -> Result<()> {
         self.0.table(OLD_MESSAGES)?.remove(key)?;
         Ok(())
+    }
+
+    /// Deletes all versions of a message that are kept for checkpoints.
+    pub(super) fn remove_old_messages(&self, namespace: NamespaceId, session: u32, seq: u64) -> Result<()> {
+        let versions = (namespace.0, session, seq, 0)..=(namespace.0, session, seq, u32::MAX);
+        self.0.table(OLD_MESSAGES)?.remove_range(versions)
     }
 
     /// Counts the messages that each checkpoint of a session has, after some were forgotten.

@@ -246,5 +246,6 @@ pub(super) const KEY_END: char = '\0';
 const AFTER_KEY_END: char = '\u{1}';
 
 pub(super) fn timestamp(micros: i64) -> Result<Timestamp> {
-    Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("a time of a document is out of range"))
+    Timestamp::from_micros(micros)
+        .ok_or_else(|| Error::corrupted("the time of a document or of an expiry is out of range"))
 }

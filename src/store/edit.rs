@@ -1,7 +1,7 @@
 //! The steps of which every change of messages consists, on the tables of messages, which are all open meanwhile.
 //!
 //! Only this file knows the consequences of a change of a message. Invariants at the end of each step:
-//! - A message is in the history of its session.
+//! - A message is in the history of its session. If it expires, a row says when.
 //! - A message has its vectors or is pending, in every live generation, if and only if it has text and is not in the
 //!   buffer.
 //! - The state of a session at each of its checkpoints can be restored from what is stored.
@@ -15,7 +15,7 @@ use super::{
     effects::{BufferChange, Effects, IndexNeed, UnindexedChange},
     generations::Generations,
     message_record::{MessageRecord, StoredMessage},
-    namespaces,
+    namespaces::{self, Namespaces},
     put_times::PutTimes,
     schema::*,
     sessions::{self, Window},
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{GenerationId, Namespace, NamespaceId},
-    message::Message,
+    message::{Message, Timestamp},
 };
 
 /// A namespace that is being edited.
@@ -65,6 +65,10 @@ pub(super) struct Edit<'t> {
     messages: WriteTable<'t, (u32, u64), Bytes>,
     pub(super) ids: WriteTable<'t, (u32, &'static str), u64>,
     history: WriteTable<'t, (u32, u32, u64), u32>,
+    /// Opened when the first message that expires is written or deleted.
+    expiry: Option<WriteTable<'t, (i64, &'static str, u64), ()>>,
+    /// The times to live of the namespaces whose messages were put without a time of expiry.
+    times_to_live: HashMap<NamespaceId, Option<i64>>,
     /// The records of the namespaces that were opened, written at the end.
     records: HashMap<Namespace, NamespaceRecord>,
     /// The first sequence numbers of the messages that are put.
@@ -84,6 +88,8 @@ impl<'t> Edit<'t> {
             messages: tables.table(MESSAGES)?,
             ids: tables.table(IDS)?,
             history: tables.table(HISTORY)?,
+            expiry: None,
+            times_to_live: HashMap::new(),
             records: HashMap::new(),
             first_put: HashMap::new(),
             replaced: Vec::new(),
@@ -170,6 +176,48 @@ impl<'t> Edit<'t> {
         seq.map(|seq| self.stored(namespace, seq)).transpose()
     }
 
+    /// The message with this id that a put replaces. One that has expired is deleted: the put is that of a new message.
+    pub(super) fn find_live(&mut self, namespace: &mut OpenNamespace, id: &str) -> Result<Option<StoredMessage>> {
+        match self.find(namespace, id)? {
+            Some(old) if old.record.has_expired() => {
+                self.forget(namespace, old)?;
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Gives a record that is put, if it has no time of expiry, that of its namespace's time to live. The same message put
+    /// again keeps the time that `old` has.
+    pub(super) fn with_expiry(
+        &mut self,
+        namespace: &OpenNamespace,
+        old: Option<&StoredMessage>,
+        record: MessageRecord,
+    ) -> Result<MessageRecord> {
+        if record.expires_at.is_some() {
+            return Ok(record);
+        }
+        let ttl = match self.times_to_live.get(&namespace.id()) {
+            Some(known) => *known,
+            None => {
+                let ttl = Namespaces(self.tables).time_to_live(namespace.id())?;
+                self.times_to_live.insert(namespace.id(), ttl);
+                ttl
+            }
+        };
+        let Some(ttl) = ttl else { return Ok(record) };
+        let expires_at = match old.map(|old| &old.record) {
+            Some(old)
+                if *old == (MessageRecord { revision: old.revision, expires_at: old.expires_at, ..record.clone() }) =>
+            {
+                old.expires_at
+            }
+            _ => Some(Timestamp::now().as_micros().saturating_add(ttl)),
+        };
+        Ok(MessageRecord { expires_at, ..record })
+    }
+
     /// The message with this sequence number.
     ///
     /// # Errors
@@ -249,6 +297,7 @@ impl<'t> Edit<'t> {
                     && old.position != SessionPosition::Buffer
                     && new.position != SessionPosition::Buffer =>
             {
+                self.set_expiry(namespace, seq, old.record.expires_at, new.record.expires_at)?;
                 self.write(namespace, new, false)
             }
             (old, new) => {
@@ -272,6 +321,7 @@ impl<'t> Edit<'t> {
     fn add(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<()> {
         namespace.record.messages += 1;
         self.ids.insert((namespace.record.id, stored.record.id.as_str()), stored.seq)?;
+        self.set_expiry(namespace, stored.seq, None, stored.record.expires_at)?;
         self.write(namespace, stored, true)
     }
 
@@ -295,6 +345,7 @@ impl<'t> Edit<'t> {
         if !keeps_vectors && old.position != SessionPosition::Buffer {
             self.consequences.outdate(namespace.id(), old.seq);
         }
+        self.set_expiry(namespace, old.seq, old.record.expires_at, record.expires_at)?;
         self.write(namespace, StoredMessage { record, ..old }, !keeps_vectors)
     }
 
@@ -338,6 +389,7 @@ impl<'t> Edit<'t> {
         self.messages.remove(key)?;
         self.ids.remove((key.0, old.record.id.as_str()))?;
         self.history.remove((key.0, old.session, old.seq))?;
+        self.set_expiry(namespace, old.seq, old.record.expires_at, None)?;
         PutTimes(self.tables).message_removed(namespace.id(), old.seq, &self.messages)?;
         self.consequences.message_changed(namespace.id(), old.seq, IndexNeed::Gone);
         if old.position == SessionPosition::Buffer {
@@ -379,6 +431,26 @@ impl<'t> Edit<'t> {
             }
         }
         self.write(namespace, StoredMessage { position, ..old }, true)
+    }
+
+    /// Notes when a message expires, instead of when it did.
+    fn set_expiry(&mut self, namespace: &OpenNamespace, seq: u64, old: Option<i64>, new: Option<i64>) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        if self.expiry.is_none() {
+            self.expiry = Some(self.tables.table(MESSAGE_EXPIRY)?);
+        }
+        let expiry = self.expiry.as_mut().expect("set above");
+        if let Some(old) = old {
+            expiry.remove((old, namespace.name.as_str(), seq))?;
+        }
+        if let Some(new) = new {
+            expiry.insert((new, namespace.name.as_str(), seq), ())?;
+            let next = self.consequences.effects.next_expiry.into_iter().chain(Timestamp::from_micros(new)).min();
+            self.consequences.effects.next_expiry = next;
+        }
+        Ok(())
     }
 
     fn write(&mut self, namespace: &OpenNamespace, stored: StoredMessage, needs_vectors: bool) -> Result<()> {

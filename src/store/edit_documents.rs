@@ -333,5 +333,6 @@ fn text_record(id: String, text: &str) -> MessageRecord {
         created_at: None,
         metadata: None,
         revision: 0,
+        expires_at: None,
     }
 }

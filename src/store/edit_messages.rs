@@ -34,6 +34,7 @@ impl PutResult {
         record: MessageRecord,
         position: SessionPosition,
     ) -> Result<()> {
+        let record = edit.with_expiry(namespace, old.as_ref(), record)?;
         match old {
             None => {
                 edit.insert(namespace, record, position)?;
@@ -64,7 +65,7 @@ impl EditMessages<'_> {
         for (namespace, message) in messages {
             let mut namespace = edit.open(namespace)?;
             let record = MessageRecord::new(message, 0);
-            let old = edit.find(&namespace, &message.id)?;
+            let old = edit.find_live(&mut namespace, &message.id)?;
             result.put(&mut edit, &mut namespace, old, record, SessionPosition::LongTerm(None))?;
             edit.close(namespace);
         }
@@ -82,7 +83,7 @@ impl EditMessages<'_> {
             return Ok(false);
         }
         let mut namespace = edit.open(namespace)?;
-        let old = edit.find(&namespace, id)?;
+        let old = edit.find(&namespace, id)?.filter(|old| !old.record.has_expired());
         let is_known = old.is_some();
         if let Some(old) = old {
             let message = Message { metadata: metadata.clone(), ..old.record.clone().message()? };
@@ -94,7 +95,8 @@ impl EditMessages<'_> {
         Ok(is_known)
     }
 
-    /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted.
+    /// Deletes the messages with these ids and ignores unknown ids. Returns how many were deleted, without those that had
+    /// expired.
     ///
     /// # Errors
     /// [`Error::LegalHold`].
@@ -108,8 +110,8 @@ impl EditMessages<'_> {
         let mut deleted = 0;
         for id in ids {
             if let Some(old) = edit.find(&namespace, id)? {
+                deleted += u64::from(!old.record.has_expired());
                 edit.delete(&mut namespace, old)?;
-                deleted += 1;
             }
         }
         edit.close(namespace);
@@ -161,7 +163,7 @@ impl EditMessages<'_> {
         }
         for message in &change.put {
             let record = MessageRecord { session: session.to_owned(), ..MessageRecord::new(message, 0) };
-            let old = edit.find(&namespace, &message.id)?;
+            let old = edit.find_live(&mut namespace, &message.id)?;
             if let Some(old) = old.as_ref().filter(|old| old.record.session != session) {
                 let other = &old.record.session;
                 let reason =
@@ -195,10 +197,10 @@ impl EditMessages<'_> {
         }
         for message in messages {
             let mut record = MessageRecord::new(message, 0);
-            let mut old = edit.find(&namespace, &message.id)?;
+            let mut old = edit.find_live(&mut namespace, &message.id)?;
             if old.as_ref().is_none_or(|old| old.record.session != session) {
                 let own = own_id(session, &message.id);
-                let renamed = edit.find(&namespace, &own)?;
+                let renamed = edit.find_live(&mut namespace, &own)?;
                 if renamed.is_some() || old.is_some() {
                     let mut renamed = message.clone().with_id(own);
                     renamed.metadata.insert(GIVEN_ID.to_owned(), Value::String(message.id.clone()));
@@ -206,6 +208,7 @@ impl EditMessages<'_> {
                 }
                 old = renamed;
             }
+            let record = edit.with_expiry(&namespace, old.as_ref(), record)?;
             match old {
                 None => drop(edit.insert(&mut namespace, record, SessionPosition::LongTerm(None))?),
                 Some(old) => edit.replace(&mut namespace, old, record)?,

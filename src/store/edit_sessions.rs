@@ -173,6 +173,9 @@ impl EditSessions<'_> {
         // Old and new sequence numbers, ascending.
         let mut numbers = Vec::new();
         for StoredMessage { seq, position, record, .. } in state.messages {
+            if record.has_expired() {
+                continue;
+            }
             let record = MessageRecord { id: new_id(), session: to.to_owned(), revision: 0, ..record };
             numbers.push((seq, edit.insert(&mut namespace, record, position)?));
         }

@@ -19,7 +19,7 @@ pub(crate) struct Effects {
     pub(crate) histories: Vec<HistoryChange>,
     /// The changes of messages, in order.
     pub(crate) unindexed: Vec<UnindexedChange>,
-    /// The earliest time at which a document that was put expires.
+    /// The earliest time at which a message or document that was put expires.
     pub(crate) next_expiry: Option<Timestamp>,
     /// The sessions in which another machine flushed a batch.
     pub(crate) flushed: Vec<HistoryChange>,

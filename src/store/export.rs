@@ -24,7 +24,7 @@ pub(crate) struct Export<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> Export<'_, T> {
     /// Passes the lines of an export to `write`: of one namespace, or of all. A namespace without sessions, documents,
-    /// block states and language is left out.
+    /// block states, language and time to live is left out.
     pub(crate) fn write(
         &self,
         only: Option<&Namespace>,
@@ -73,7 +73,7 @@ impl<T: Tables> Export<'_, T> {
 pub(super) struct Writer<'t, T, W> {
     pub(super) tables: &'t T,
     pub(super) write: W,
-    /// Documents that have expired by now are left out.
+    /// Messages and documents that have expired by now are left out.
     pub(super) now: Timestamp,
     pub(super) report: TransferReport,
     /// Number of lines with messages.
@@ -94,6 +94,11 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
         }
     }
 
+    /// Returns true for what has expired, but in a salvage: a legal hold may keep it.
+    fn leaves_out(&self, expires_at: Option<i64>) -> bool {
+        self.lost.is_none() && expires_at.is_some_and(|at| at <= self.now.as_micros())
+    }
+
     pub(super) fn line(&mut self, line: ExportLine) -> Result<()> {
         self.messages += u64::from(matches!(line, ExportLine::Message(_)));
         (self.write)(&line)
@@ -109,13 +114,19 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             shared.push(SharedBlockLine { name: key.value().2.to_owned(), state, revision });
         }
         let language = Namespaces(self.tables).language_set_by_hand(id)?;
+        // A salvage reads files of earlier schemas, too, which have no table of it.
+        let ttl_micros = match Namespaces(self.tables).time_to_live(id) {
+            Err(_) if self.lost.is_some() => None,
+            ttl => ttl?,
+        };
         let has_documents = Documents(self.tables).any(id, self.now)?;
-        if sessions.is_empty() && shared.is_empty() && language.is_none() && !has_documents {
+        if sessions.is_empty() && shared.is_empty() && language.is_none() && ttl_micros.is_none() && !has_documents {
             return Ok(());
         }
         self.report.namespaces += 1;
         let namespace = name.as_str().to_owned();
-        self.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq: record.next_seq, language }))?;
+        let next_seq = record.next_seq;
+        self.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq, language, ttl_micros }))?;
         shared.into_iter().try_for_each(|block| self.line(ExportLine::SharedBlock(block)))?;
         for (session, number) in sessions {
             let idle_at = Idle(self.tables).get(name, &session)?;
@@ -167,6 +178,9 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             let (key, value) = entry?;
             let (_, _, seq, checkpoint) = key.value();
             let OldMessage { record, position } = codec::decode(value.value())?;
+            if self.leaves_out(record.expires_at) {
+                continue;
+            }
             self.message(record, Place::new(seq, SessionPosition::read(position), Some(checkpoint)))?;
         }
         let messages = self.tables.table(MESSAGES)?;
@@ -174,6 +188,9 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             let (key, position) = entry?;
             let seq = key.value().2;
             let Some(record) = self.found(MessageRecord::expect(&messages, id, seq))? else { continue };
+            if self.leaves_out(record.expires_at) {
+                continue;
+            }
             self.report.messages += 1;
             self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
         }
@@ -188,7 +205,7 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             let record = documents::record(&records, namespace.0, key)?;
             let record = record.ok_or_else(|| Error::corrupted(format!("document {key:?} is missing")));
             let Some(record) = self.found(record)? else { continue };
-            if record.expires_at.is_some_and(|at| at <= self.now.as_micros()) {
+            if self.leaves_out(record.expires_at) {
                 continue;
             }
             let value = documents::parse(&record.value, key)?;

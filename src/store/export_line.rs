@@ -76,6 +76,9 @@ pub(crate) struct NamespaceLine {
     /// The language, if one was set. A guess is derived from the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) language: Option<String>,
+    /// The time to live of its messages, if one was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl_micros: Option<i64>,
 }
 
 /// The state of a block that all sessions of the namespace share.

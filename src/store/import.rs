@@ -303,6 +303,12 @@ impl ImportedNamespace {
                 format!("{name:?} has {own}, and the export has {exported}; set the namespace's language first")
             })?,
         }
+        // One that the namespace has already stays.
+        if let Some(ttl) = line.ttl_micros
+            && namespaces.time_to_live(id)?.is_none()
+        {
+            target.tables.table(TIMES_TO_LIVE)?.insert(id.0, ttl)?;
+        }
         target.report.namespaces += 1;
         Ok(ImportedNamespace { open, name, raise, next_seq: line.next_seq })
     }

@@ -1,6 +1,11 @@
 //! The stored form of a message.
 
-use bincode::{Decode, Encode};
+use bincode::{
+    Decode, Encode,
+    de::Decoder,
+    enc::Encoder,
+    error::{DecodeError, EncodeError},
+};
 use serde_json::{Map, Value};
 
 use super::{codec, records::*, tables::ReadableTable};
@@ -9,8 +14,9 @@ use crate::{
     message::{ContentPart, Message, Timestamp},
 };
 
-/// The stored form of a message.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+/// The stored form of a message. Its fields are stored in this order, `is_json` as a byte of flags. A message that does not
+/// expire takes no byte for it, and is stored as schema 10 and earlier ones did.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct MessageRecord {
     pub(super) id: String,
     pub(super) session: String,
@@ -24,7 +30,39 @@ pub(super) struct MessageRecord {
     pub(super) metadata: Option<String>,
     /// Changes whenever the vectors must change. A vector made from an older revision is not stored.
     pub(super) revision: u64,
+    /// The time from which on no read returns it, in microseconds.
+    pub(super) expires_at: Option<i64>,
 }
+
+/// The flag of content that is JSON.
+const JSON: u8 = 1;
+/// The flag of a message that expires.
+const EXPIRES: u8 = 2;
+
+impl Encode for MessageRecord {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        let MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision, expires_at } =
+            self;
+        let flags = u8::from(*is_json) * JSON + u8::from(expires_at.is_some()) * EXPIRES;
+        (id, session, role, name, content, flags, created_at, metadata, revision).encode(encoder)?;
+        expires_at.map_or(Ok(()), |expires_at| expires_at.encode(encoder))
+    }
+}
+
+impl<C> Decode<C> for MessageRecord {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let (id, session, role, name, content) = Decode::decode(decoder)?;
+        let (flags, created_at, metadata, revision): (u8, _, _, _) = Decode::decode(decoder)?;
+        if flags > JSON + EXPIRES {
+            return Err(DecodeError::Other("a message has unknown flags"));
+        }
+        let expires_at = if flags & EXPIRES != 0 { Some(Decode::decode(decoder)?) } else { None };
+        let is_json = flags & JSON != 0;
+        Ok(MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision, expires_at })
+    }
+}
+
+bincode::impl_borrow_decode!(MessageRecord);
 
 impl MessageRecord {
     /// Reads the message with this sequence number.
@@ -34,6 +72,21 @@ impl MessageRecord {
         seq: u64,
     ) -> Result<Option<Self>> {
         read(messages, namespace, seq, codec::decode)
+    }
+
+    /// Reads the message with this sequence number for a caller of the library, to whom one that has expired does not exist.
+    pub(super) fn read_live(
+        messages: &impl ReadableTable<(u32, u64), Bytes>,
+        namespace: u32,
+        seq: u64,
+    ) -> Result<Option<Self>> {
+        Ok(Self::read(messages, namespace, seq)?.filter(|record| !record.has_expired()))
+    }
+
+    /// Returns true if the message has expired. It may be stored yet: until it is deleted in the background, and as long as
+    /// a legal hold keeps it.
+    pub(super) fn has_expired(&self) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= Timestamp::now().as_micros())
     }
 
     /// Reads the id of the message with this sequence number, which is the first field.
@@ -70,6 +123,7 @@ impl MessageRecord {
             metadata: (!message.metadata.is_empty())
                 .then(|| serde_json::to_string(&message.metadata).expect("a JSON map always serializes")),
             revision,
+            expires_at: message.expires_at.map(Timestamp::as_micros),
         }
     }
 
@@ -83,19 +137,18 @@ impl MessageRecord {
             false => vec![ContentPart::Text { text: self.content }],
             true => serde_json::from_str(&self.content).map_err(bad_json)?,
         };
-        let created_at = self
-            .created_at
-            .map(|micros| {
-                Timestamp::from_micros(micros).ok_or_else(|| Error::corrupted("the time of a message is out of range"))
-            })
-            .transpose()?;
+        let time = |micros: Option<i64>| {
+            let out_of_range = || Error::corrupted("the time of a message is out of range");
+            micros.map(|micros| Timestamp::from_micros(micros).ok_or_else(out_of_range)).transpose()
+        };
         Ok(Message {
             id: self.id,
             session: self.session,
             role: role(self.role)?,
             name: self.name,
             content,
-            created_at,
+            created_at: time(self.created_at)?,
+            expires_at: time(self.expires_at)?,
             metadata,
         })
     }
@@ -127,7 +180,7 @@ impl MessageRecord {
         }))
     }
 
-    /// Returns true if content, name and role are equal; session and time may differ.
+    /// Returns true if content, name and role are equal; session and times may differ.
     pub(super) fn same_content(&self, other: &MessageRecord) -> bool {
         (self.content == other.content && self.is_json == other.is_json)
             && self.name == other.name

@@ -60,6 +60,8 @@ mod edit_documents;
 mod edit_messages;
 mod edit_sessions;
 
+mod expiry;
+
 mod export_line;
 mod namespace_list;
 
@@ -115,7 +117,7 @@ pub(crate) use edit_messages::{Clear, PutResult, SessionChange, restore_id};
 pub(crate) use edit_sessions::IdleFlush;
 pub(crate) use effects::{BufferChange, Effects, HistoryChange, IndexNeed, Removed, UnindexedChange};
 pub use export_line::TransferReport;
-pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine};
+pub(crate) use export_line::{DocumentLine, ExportHeader, ExportLine, NamespaceLine};
 pub(crate) use forget::{ForgetPiece, ForgetResult};
 #[cfg(all(fuzzing, feature = "onnx"))]
 pub(crate) use fuzzing::decode_records;

@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::{ChosenLanguage, Language, LanguageOrigin},
+    message::ttl_minutes,
 };
 
 /// The namespaces, and the messages and documents, that one commit of a deletion has, and one namespace more.
@@ -29,12 +30,12 @@ const COMMIT_NAMESPACES: usize = 1000;
 const COMMIT_MESSAGES: u64 = 10_000;
 
 /// A namespace that has messages or documents, and its size.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceInfo {
     /// The name.
     pub namespace: Namespace,
-    /// Number of messages, including those in short-term buffers.
+    /// Number of messages, including those in short-term buffers, and those that have expired and are not deleted yet.
     pub messages: u64,
     /// Number of sessions.
     pub sessions: u64,
@@ -44,10 +45,12 @@ pub struct NamespaceInfo {
     pub language: Language,
     /// Where the language is from.
     pub language_origin: LanguageOrigin,
+    /// The [time to live](crate::Engine::set_ttl) of its messages in minutes, if it has one.
+    pub ttl_minutes: Option<f64>,
 }
 
 /// A part of the list of a database's namespaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NamespacePage {
     /// The namespaces, in the order of their text's bytes.
@@ -166,6 +169,7 @@ impl<T: Tables> Namespaces<'_, T> {
                 documents,
                 language,
                 language_origin: origin,
+                ttl_minutes: self.time_to_live(NamespaceId(record.id))?.map(ttl_minutes),
             });
             Ok(ControlFlow::Continue(()))
         })?;

@@ -1,4 +1,4 @@
-//! Namespaces: their numbers, names, counters and languages.
+//! Namespaces: their numbers, names, counters, languages and times to live.
 //!
 //! A namespace that is removed leaves no trace of its name. Its number, and the numbers of its messages and sessions,
 //! are never given to another namespace, also not to a new one with the same name: whoever still holds one of them,
@@ -73,6 +73,11 @@ impl<T: Tables> Namespaces<'_, T> {
     pub(crate) fn language_record(&self, namespace: NamespaceId) -> Result<Option<String>> {
         let table = self.0.table(LANGUAGES)?;
         Ok(table.get(namespace.0)?.map(|value| value.value().to_owned()))
+    }
+
+    /// The time to live of the messages of a namespace, in microseconds, if it has one.
+    pub(crate) fn time_to_live(&self, NamespaceId(namespace): NamespaceId) -> Result<Option<i64>> {
+        Ok(self.0.table(TIMES_TO_LIVE)?.get(namespace)?.map(|ttl| ttl.value()))
     }
 
     /// The record of a namespace, or `None` if nothing was ever put into it.

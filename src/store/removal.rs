@@ -15,18 +15,20 @@ use crate::{
     ids::{GenerationId, Namespace, NamespaceId},
 };
 
-/// Removes a namespace in which nothing is stored: no session, no document, no state of a block, and no language that
-/// was set. Returns true if it was removed.
+/// Removes a namespace in which nothing is stored: no session, no document, no state of a block, and no language or time
+/// to live that was set. Returns true if it was removed.
 pub(super) fn remove_if_unused(tables: &WriteTransaction, name: &Namespace) -> Result<bool> {
     let Some(id) = Namespaces(tables).id(name)? else { return Ok(false) };
-    let is_unused = is_empty(tables, id)? && Namespaces(tables).language_set_by_hand(id)?.is_none();
+    let is_unused = is_empty(tables, id)?
+        && Namespaces(tables).language_set_by_hand(id)?.is_none()
+        && Namespaces(tables).time_to_live(id)?.is_none();
     if is_unused {
         remove(tables, name, id)?;
     }
     Ok(is_unused)
 }
 
-/// Removes a namespace with its language, if it has no session, no document and no state of a block. Returns true if it
+/// Removes a namespace with its language and time to live, if it has no session, no document and no state of a block. Returns true if it
 /// was removed.
 pub(super) fn remove_if_empty(tables: &WriteTransaction, name: &Namespace) -> Result<bool> {
     let Some(id) = Namespaces(tables).id(name)? else { return Ok(false) };

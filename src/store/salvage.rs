@@ -306,7 +306,7 @@ fn bare(
     let next_seq = messages.last().map_or(0, |(seq, _)| seq + 1).max(record.next_seq);
     writer.report.namespaces += 1;
     let namespace = name.as_str().to_owned();
-    writer.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq, language: None }))?;
+    writer.line(ExportLine::Namespace(NamespaceLine { namespace, next_seq, language: None, ttl_micros: None }))?;
     let mut sessions: Vec<&str> = messages.iter().map(|(_, record)| record.session.as_str()).collect();
     sessions.sort_unstable();
     sessions.dedup();

@@ -216,6 +216,12 @@ tables! {
     /// are found without a pass over all namespaces.
     DOCUMENT_EXPIRY: (i64, &str, &str) => () = "document_expiry", Keys::Global;
 
+    /// (time in microseconds, namespace by name, sequence number): when messages expire. By name, as with documents.
+    MESSAGE_EXPIRY: (i64, &str, u64) => () = "message_expiry", Keys::Global;
+
+    /// Namespace → the time to live of its messages in microseconds, if it has one.
+    TIMES_TO_LIVE: u32 => i64 = "times_to_live", Keys::Namespace(|id| id), Primary::Head;
+
     /// Namespace → [`DocumentNamespaceRecord`], for the namespaces that ever had a document. Companions are not in
     /// [`NAMESPACES`]: nothing that lists namespaces meets them.
     DOCUMENT_NAMESPACES: &str => Bytes = "document_namespaces", Keys::Name(|name| name), Primary::Head;

@@ -82,13 +82,13 @@ pub(super) fn number_or_new(
 pub(crate) struct Messages<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> Messages<'_, T> {
-    /// The message with this sequence number.
+    /// The message with this sequence number, unless it has expired.
     pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
-        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        let record = MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?;
         record.map(MessageRecord::message).transpose()
     }
 
-    /// The message with this id.
+    /// The message with this id, unless it has expired.
     pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
         let message = self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq));
         message.map_err(|error| error.within(|| format!("message {id:?}")))
@@ -149,14 +149,14 @@ impl<T: Tables> Messages<'_, T> {
     /// it is since the namespace assigned this number. Changes of metadata alone do not count.
     pub(crate) fn last_number(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
-        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        let record = MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?;
         Ok(record.map(|record| record.revision.max(seq)))
     }
 
     /// The sequence number of a message, and the number of its session.
     pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
-        let record = MessageRecord::read(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+        let record = MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?;
         let Some(record) = record else { return Ok(None) };
         Ok(Sessions(self.0).number(namespace, &record.session)?.map(|session| (seq, session)))
     }
@@ -173,9 +173,9 @@ impl Messages<'_, Arc<ReadTransaction>> {
 }
 
 impl MessageReader {
-    /// The message with this sequence number.
+    /// The message with this sequence number, unless it has expired.
     pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
-        MessageRecord::read(&self.0, namespace.0, seq)?.map(MessageRecord::message).transpose()
+        MessageRecord::read_live(&self.0, namespace.0, seq)?.map(MessageRecord::message).transpose()
     }
 
     /// The id of the message with this sequence number.
@@ -193,7 +193,8 @@ pub(super) fn seq(ids: &impl ReadableTable<(u32, &'static str), u64>, namespace:
 pub(crate) struct History<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> History<'_, T> {
-    /// A session's messages in order, with their sequence numbers: all, or those at one position.
+    /// A session's messages in order, with their sequence numbers: all, or those at one position. Those that have expired
+    /// are left out, as from every list of messages.
     pub(crate) fn messages(
         &self,
         namespace: NamespaceId,
@@ -215,7 +216,9 @@ impl<T: Tables> History<'_, T> {
         positions(&self.0.table(HISTORY)?, namespace.0, session, range)?
             .into_iter()
             .filter(|(_, position)| only.is_none_or(|only| only == *position))
-            .map(|(seq, _)| Ok((seq, MessageRecord::expect(&messages, namespace.0, seq)?.message()?)))
+            .map(|(seq, _)| Ok((seq, MessageRecord::expect(&messages, namespace.0, seq)?)))
+            .filter(|read| read.as_ref().map_or(true, |(_, record)| !record.has_expired()))
+            .map(|read| read.and_then(|(seq, record)| Ok((seq, record.message()?))))
             .collect()
     }
 
@@ -304,10 +307,10 @@ impl<T: Tables> Window<'_, T> {
         let start = self.start(namespace, session)?;
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
         let range = |from| (namespace.0, session, from)..=(namespace.0, session, u64::MAX);
-        let mut read = |seq: u64| -> Result<CostedMessage> {
+        let mut read = |seq: u64| -> Result<Option<CostedMessage>> {
             let message = MessageRecord::expect(&messages, namespace.0, seq)?.message()?;
             let cost = cost(seq, &message);
-            Ok((seq, message, cost))
+            Ok((!message.has_expired()).then_some((seq, message, cost)))
         };
         let is_buffered = |position| SessionPosition::read(position) == SessionPosition::Buffer;
         let mut first = start;
@@ -317,7 +320,7 @@ impl<T: Tables> Window<'_, T> {
             if is_buffered(position.value()) {
                 break;
             }
-            let message = read(seq)?;
+            let Some(message) = read(seq)? else { continue };
             if message.1.role != Role::System {
                 break;
             }
@@ -331,7 +334,7 @@ impl<T: Tables> Window<'_, T> {
             if is_buffered(position.value()) {
                 continue;
             }
-            let message = read(key.value().2)?;
+            let Some(message) = read(key.value().2)? else { continue };
             window.is_cut |= message.2 > budget;
             over += usize::from(window.is_cut);
             if window.is_cut && (has_turn || over > MAX_OVER) {

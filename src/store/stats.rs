@@ -45,6 +45,8 @@ pub(crate) struct NamespaceCounts {
     pub(crate) pending: u64,
     pub(crate) buffered: u64,
     pub(crate) language: ChosenLanguage,
+    /// The time to live in microseconds.
+    pub(crate) ttl: Option<i64>,
 }
 
 impl Snapshot {
@@ -78,7 +80,11 @@ pub struct SessionInfo {
 pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
     let tables = snapshot.tables();
     Ok(StorageSizes {
-        messages: bytes(tables, MESSAGES)? + bytes(tables, IDS)? + bytes(tables, HISTORY)? + bytes(tables, SESSIONS)?,
+        messages: bytes(tables, MESSAGES)?
+            + bytes(tables, IDS)?
+            + bytes(tables, HISTORY)?
+            + bytes(tables, SESSIONS)?
+            + bytes(tables, MESSAGE_EXPIRY)?,
         documents: bytes(tables, DOCUMENTS)?
             + bytes(tables, DOCUMENT_ORDER)?
             + bytes(tables, DOCUMENT_EXPIRY)?
@@ -126,6 +132,7 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: Option<Generatio
             pending: waits,
             buffered,
             language: Namespaces(tables).language(NamespaceId(record.id))?,
+            ttl: Namespaces(tables).time_to_live(NamespaceId(record.id))?,
         });
     }
     Ok(counts)

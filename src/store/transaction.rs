@@ -13,6 +13,7 @@ use super::{
     edit_messages::EditMessages,
     edit_sessions::EditSessions,
     effects::Effects,
+    expiry::Expiry,
     export::Export,
     export_line::{ExportLine, TransferReport},
     filter_fields::FilterFields,
@@ -75,6 +76,11 @@ impl<T> Transaction<T> {
     /// Documents by namespace and key.
     pub(crate) fn documents(&self) -> Documents<'_, T> {
         Documents(&self.tables)
+    }
+
+    /// What expires when.
+    pub(crate) fn expiry(&self) -> Expiry<'_, T> {
+        Expiry(&self.tables)
     }
 
     /// The fields that filters are evaluated on.

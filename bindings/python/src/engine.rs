@@ -488,6 +488,14 @@ impl Engine {
         self.shared.call(py, async |engine| engine.drop_previous().await)
     }
 
+    /// Sets the time to live of the messages that are put into a namespace from now on, in minutes: one that is put without
+    /// `expires_at` expires so long after its put. `None` ends it. Messages that are stored already stay as they are.
+    /// Raises `InvalidArgumentError` for less than a millisecond or more than a thousand years.
+    fn set_ttl(&self, py: Python<'_>, namespace: Space, ttl_minutes: Option<f64>) -> PyResult<()> {
+        let namespace = namespace.0;
+        self.shared.call(py, async |engine| engine.set_ttl(&namespace, ttl_minutes).await)
+    }
+
     /// Sets the language of a namespace's words, by its English name.
     fn set_language(&self, py: Python<'_>, namespace: Space, language: Text) -> PyResult<()> {
         self.shared.check_not_embedding(py, "set_language")?;

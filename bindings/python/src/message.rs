@@ -17,7 +17,8 @@ use crate::{
 /// `content` is text, or a list of parts as dicts with a `"type"`, as `to_dict` returns them, or as OpenAI's chat format
 /// has them. `role` is one of `"user"`, `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message
 /// that is put with the id of another one replaces it. `created_at` is a `datetime` with a time zone, or text such as
-/// `"2024-05-01T09:30:00Z"`; default: now. `metadata` is a dict of values of JSON. Raises `InvalidMessageError`.
+/// `"2024-05-01T09:30:00Z"`; default: now. `expires_at` is such a time, from which on nothing returns the message; default:
+/// by the time to live of the namespace, or never. `metadata` is a dict of values of JSON. Raises `InvalidMessageError`.
 ///
 /// Wherever a message is taken, so is a dict: the fields of this class, those of OpenAI's chat format (`tool_calls`,
 /// `tool_call_id`, the role `developer`, `content` that is `None`), or both beside each other. A `str` is a message of the
@@ -29,7 +30,7 @@ pub(crate) struct Message(pub(crate) mnemon::Message);
 #[pymethods]
 impl Message {
     #[new]
-    #[pyo3(signature = (content, role = "user", *, id = None, session = None, name = None, created_at = None, metadata = None))]
+    #[pyo3(signature = (content, role = "user", *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None))]
     fn new(
         content: &Bound<'_, PyAny>,
         role: &str,
@@ -37,6 +38,7 @@ impl Message {
         session: Option<Text>,
         name: Option<Text>,
         created_at: Option<Time>,
+        expires_at: Option<Time>,
         metadata: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let py = content.py();
@@ -48,7 +50,8 @@ impl Message {
             fields.set_item(field, text.map(|text| text.0))?;
         }
         let created_at = created_at.map_or_else(mnemon::Timestamp::now, |time| time.0);
-        Ok(Message(read(&fields)?.at(created_at)))
+        let expires_at = expires_at.map(|time| time.0);
+        Ok(Message(mnemon::Message { expires_at, ..read(&fields)?.at(created_at) }))
     }
 
     /// Makes a message of a dict: what `to_dict` returned, the fields of a line of `mnemon ingest`, or those of OpenAI's
@@ -58,7 +61,7 @@ impl Message {
         read(fields).map(Message)
     }
 
-    /// The fields as a dict of plain values. `created_at` is a `datetime`, or text if it is before year 1.
+    /// The fields as a dict of plain values. `created_at` and `expires_at` are `datetime`s, or text if before year 1.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain(py, &self.0)
     }
@@ -123,6 +126,12 @@ impl Message {
         self.0.created_at.map(|time| datetime(py, time)).transpose()
     }
 
+    /// The time from which on nothing returns it, in UTC; `None` if it does not expire.
+    #[getter]
+    fn expires_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.expires_at.map(|time| datetime(py, time)).transpose()
+    }
+
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.0.metadata)
@@ -184,28 +193,35 @@ impl<'py> Element<'py> for MessageLike {
     }
 }
 
-/// Reads a message from a dict. Its time may be a `datetime`.
+/// Reads a message from a dict. Its times may be `datetime`s.
 fn read(fields: &Bound<'_, PyDict>) -> PyResult<mnemon::Message> {
-    let time = fields.get_item("created_at")?.filter(|time| !time.is_none());
-    let Some(time) = time else { return from_python(fields, bad_message) };
-    let time = match time.extract::<Time>() {
-        Ok(Time(time)) => time,
+    let fields = fields.copy()?;
+    let [created_at, expires_at] = ["created_at", "expires_at"].map(|field| take_time(&fields, field));
+    let (created_at, expires_at) = (created_at?, expires_at?);
+    Ok(mnemon::Message { created_at, expires_at, ..from_python(&fields, bad_message)? })
+}
+
+/// Takes a time out of the fields of a message.
+fn take_time(fields: &Bound<'_, PyDict>, field: &str) -> PyResult<Option<mnemon::Timestamp>> {
+    let Some(time) = fields.get_item(field)?.filter(|time| !time.is_none()) else { return Ok(None) };
+    fields.del_item(field)?;
+    match time.extract::<Time>() {
+        Ok(Time(time)) => Ok(Some(time)),
         // Text of a year that a `datetime` does not have is read here, too. So the reason is the only thing left.
         Err(error) => {
-            let reason = format!("created_at: {}", error.value(fields.py()));
-            return Err(raised(fields.py(), Error::InvalidMessage { reason }));
+            let reason = format!("{field}: {}", error.value(fields.py()));
+            Err(raised(fields.py(), Error::InvalidMessage { reason }))
         }
-    };
-    let fields = fields.copy()?;
-    fields.del_item("created_at")?;
-    Ok(from_python::<mnemon::Message>(&fields, bad_message)?.at(time))
+    }
 }
 
 /// Returns a message as a dict.
 pub(crate) fn plain<'py>(py: Python<'py>, message: &mnemon::Message) -> PyResult<Bound<'py, PyAny>> {
     let fields = to_python(py, message)?;
-    if let Some(time) = message.created_at {
-        fields.set_item("created_at", plain_time(py, time)?)?;
+    for (field, time) in [("created_at", message.created_at), ("expires_at", message.expires_at)] {
+        if let Some(time) = time {
+            fields.set_item(field, plain_time(py, time)?)?;
+        }
     }
     Ok(fields)
 }

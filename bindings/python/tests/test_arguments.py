@@ -363,6 +363,7 @@ def failing_calls(engine: Engine, folder: Path) -> list[Callable[[], Any]]:
         lambda: engine.recall(NAMESPACE, ""),
         lambda: engine.forget(NAMESPACE, ids=["m"], session="s"),
         lambda: engine.set_language(NAMESPACE, "klingon"),
+        lambda: engine.set_ttl(NAMESPACE, 0),
         lambda: memory.restore(99),
         lambda: memory.fork("t", checkpoint=99),
         lambda: memory.block_state("none"),

@@ -1,5 +1,6 @@
 """The engine from Python: what is put is found, bad input is a clear error, and closing is clean."""
 
+import pickle
 import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -50,6 +51,23 @@ def test_a_message_keeps_its_fields(engine: Engine) -> None:
     assert engine.get(NAMESPACE, "m2") is None
     parts = [{"type": "text", "text": "look"}]
     assert Message(parts).content == parts
+
+
+def test_messages_expire(engine: Engine) -> None:
+    now = datetime.now(timezone.utc)
+    kept = Message("the ferry", id="kept", expires_at=now + timedelta(hours=1))
+    engine.put(NAMESPACE, [kept, Message("the ferry", id="gone", expires_at=now - timedelta(seconds=1)), Message("the ferry", id="endless")])
+    assert engine.get(NAMESPACE, "kept") == kept and kept.expires_at == now + timedelta(hours=1)
+    assert Message.from_dict(kept.to_dict()) == kept and kept.to_dict()["expires_at"] == kept.expires_at
+    assert pickle.loads(pickle.dumps(kept)) == kept
+    assert engine.get(NAMESPACE, "gone") is None and engine.get(NAMESPACE, "endless").expires_at is None
+    assert {hit.message.id for hit in engine.recall(NAMESPACE, "ferry")} == {"kept", "endless"}
+    engine.set_ttl(NAMESPACE, 30)
+    engine.put(NAMESPACE, ["a boat"])
+    assert timedelta(minutes=29) < engine.history(NAMESPACE, "default")[-1].expires_at - now < timedelta(minutes=31)
+    assert engine.namespaces()[0]["ttl_minutes"] == 30
+    engine.set_ttl(NAMESPACE, None)
+    assert engine.namespaces()[0]["ttl_minutes"] is None
 
 
 def test_queries_filter(engine: Engine) -> None:

@@ -206,6 +206,9 @@ class Operations:
     def release(self, _: None) -> Step:
         return None if (yield self.engine.release(self.space)) else False
 
+    def set_ttl(self, minutes: float) -> Step:
+        yield self.engine.set_ttl(self.space, minutes)
+
     def set_language(self, language: str) -> Step:
         yield self.engine.set_language(self.space, language)
 

@@ -1,10 +1,11 @@
-//! `mnemon forget`, `mnemon hold`, `mnemon purge` and `mnemon audit`: what is gone for good, what must not go, and the
-//! receipts of both.
+//! `mnemon forget`, `mnemon hold`, `mnemon ttl`, `mnemon purge` and `mnemon audit`: what is gone for good, what must not go or
+//! goes by itself, and the receipts.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 use mnemon::{AuditEvent, Forget, Forgotten, MetadataFilter, Namespace, Receipt};
+use serde_json::json;
 
 use crate::{
     database,
@@ -165,6 +166,40 @@ pub(crate) fn hold(args: HoldArgs, format: Format) -> anyhow::Result<Status> {
         }
     };
     print_receipt(&receipt, format)?;
+    Ok(Status::SUCCESS)
+}
+
+/// Set how long messages live that are put into a namespace from now on.
+///
+/// A message that is put without a time of its own expires so long after its put: from then on nothing returns it, and it
+/// is deleted in the background. Messages that are stored already stay as they are. `mnemon stats` lists the times.
+#[derive(clap::Args)]
+pub(crate) struct TtlArgs {
+    /// The database.
+    #[arg(long, value_name = "FILE")]
+    db: PathBuf,
+    /// The namespace.
+    #[arg(long, value_name = "NS")]
+    namespace: Namespace,
+    /// Minutes: a millisecond to a thousand years.
+    #[arg(required_unless_present = "none")]
+    minutes: Option<f64>,
+    /// Messages do not expire.
+    #[arg(long, conflicts_with = "minutes")]
+    none: bool,
+}
+
+pub(crate) fn ttl(args: TtlArgs, format: Format) -> anyhow::Result<Status> {
+    let TtlArgs { db, namespace, minutes, none: _ } = args;
+    let engine = database::without_model(&db, Some(&namespace))?.open()?;
+    engine.blocking().set_ttl(&namespace, minutes)?;
+    match format {
+        Format::Json => output::json(&json!({ "namespace": namespace, "ttl_minutes": minutes }))?,
+        Format::Text => output::line(&match minutes {
+            Some(minutes) => format!("messages of {namespace} expire {minutes} minutes after they are put"),
+            None => format!("messages of {namespace} do not expire"),
+        })?,
+    }
     Ok(Status::SUCCESS)
 }
 

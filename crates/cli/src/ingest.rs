@@ -26,7 +26,8 @@ const BATCH: usize = 512;
 
 /// Store the messages of JSON Lines files, embed and index them.
 ///
-/// Each line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "metadata"?}.
+/// Each line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "expires_at"?,
+/// "metadata"?}.
 /// "content" is a text or an array of parts: {"type": "text", "text"}, {"type": "tool_call", "id", "name",
 /// "arguments"}, {"type": "tool_result", "id", "content"}, and "image", "audio", "video" or "file" with "uri" and
 /// "media_type". A message of OpenAI's chat format is accepted, too, with "tool_calls" and parts such as "image_url".

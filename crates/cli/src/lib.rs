@@ -128,6 +128,7 @@ enum Command {
     Forget(forget::ForgetArgs),
     Audit(forget::AuditArgs),
     Hold(forget::HoldArgs),
+    Ttl(forget::TtlArgs),
     Export(transfer::ExportArgs),
     Import(transfer::ImportArgs),
     #[cfg(feature = "postgres")]
@@ -238,6 +239,7 @@ impl Command {
             Command::Forget(args) => forget::forget(args, format),
             Command::Audit(args) => forget::audit(&args, format),
             Command::Hold(args) => forget::hold(args, format),
+            Command::Ttl(args) => forget::ttl(args, format),
             Command::Export(args) => transfer::export(&args, format),
             Command::Import(args) => transfer::import(&args, format),
             #[cfg(feature = "postgres")]

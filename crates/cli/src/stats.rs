@@ -142,6 +142,9 @@ fn show(path: &Path, stats: &Stats) -> anyhow::Result<()> {
             language(namespace),
             namespace.namespace
         ))?;
+        if let Some(minutes) = namespace.ttl_minutes {
+            output::line(&format!("{:>10} its messages expire {minutes} minutes after they are put", ""))?;
+        }
     }
     Ok(())
 }

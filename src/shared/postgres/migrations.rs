@@ -17,13 +17,14 @@ use crate::{
 };
 
 /// The version of the schema that this release creates and uses.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 
 /// The oldest version whose programs may use this schema: they do not need to know what was added since.
 ///
+/// Version 3: programs of version 2 would go on returning messages that have expired, and drop when messages expire.
 /// Version 2: programs of version 1 would not understand keys of deleted rows that do not say the name, and would go on
 /// returning documents that others deleted.
-const OLDEST: i64 = 2;
+const OLDEST: i64 = 3;
 
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
@@ -116,6 +117,11 @@ async fn migrate(client: &mut Client) -> Result<()> {
         transaction.batch_execute(ROLES_OF_NODES).await.map_err(Failure::from)?;
         attempt(&mut transaction, &row_level_security(), "row-level security").await?;
         attempt(&mut transaction, COMMON_VERSION, "triggers").await?;
+    }
+    if found.is_some_and(|found| found < 3) {
+        transaction.batch_execute(EXPIRY).await.map_err(Failure::from)?;
+    }
+    if found.is_none_or(|found| found < SCHEMA) {
         let settings = format!(
             "UPDATE mnemon.settings SET value = '{SCHEMA}' WHERE name = 'schema'; \
              UPDATE mnemon.settings SET value = '{OLDEST}' WHERE name = 'oldest';"
@@ -190,6 +196,12 @@ fn create(has_pgvector: bool) -> String {
 /// write.
 const ROLES_OF_NODES: &str = "DELETE FROM mnemon.nodes; \
      ALTER TABLE mnemon.nodes ADD COLUMN role text NOT NULL DEFAULT current_user;";
+
+/// Adds when messages expire, and the times to live of namespaces.
+const EXPIRY: &str = "ALTER TABLE mnemon.messages ADD COLUMN IF NOT EXISTS expires_at timestamptz; \
+     ALTER TABLE mnemon.document_texts ADD COLUMN IF NOT EXISTS expires_at timestamptz; \
+     ALTER TABLE mnemon.old_messages ADD COLUMN IF NOT EXISTS expires_at timestamptz; \
+     ALTER TABLE mnemon.namespaces ADD COLUMN IF NOT EXISTS ttl_micros bigint;";
 
 /// Hides the names in keys of rows that were deleted by version 1, as [`hidden_name`](crate::store::hidden_name) does.
 /// Names with U+0001, which escapes what Postgres cannot store, are left.

@@ -94,5 +94,6 @@ fn read_head(row: &Answer) -> Head {
             next_session: number(11) as u32,
             texts: number(12),
         }),
+        ttl: row.get(13),
     }
 }

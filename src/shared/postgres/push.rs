@@ -345,6 +345,7 @@ fn heads(changes: &[&Change]) -> Vec<Parameter> {
         document(&|documents| documents.next_text),
         document(&|documents| documents.next_session.into()),
         document(&|documents| documents.texts),
+        Box::new(changes.iter().map(|change| change.head.ttl).collect::<Vec<_>>()),
     ]
 }
 

@@ -9,7 +9,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 use crate::store::{Cell, Column, Kind, Table};
 
 /// The columns of `namespaces` after the name and the versions, with their types.
-pub(super) const HEAD: [(&str, &str); 11] = [
+pub(super) const HEAD: [(&str, &str); 12] = [
     ("present", "boolean"),
     ("next_seq", "bigint"),
     ("next_session", "bigint"),
@@ -21,6 +21,7 @@ pub(super) const HEAD: [(&str, &str); 11] = [
     ("next_text", "bigint"),
     ("next_text_session", "bigint"),
     ("texts", "bigint"),
+    ("ttl_micros", "bigint"),
 ];
 
 pub(super) fn sql_type(kind: Kind) -> &'static str {

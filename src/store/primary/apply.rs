@@ -271,6 +271,7 @@ impl ApplyChanges<'_> {
                 self.0.effects().languages.push(namespace);
             }
         }
+        self.put(TIMES_TO_LIVE, id, head.ttl)?;
         let Some(DocumentHead { documents, expiring, last_change, next_text, next_session, texts }) = head.documents
         else {
             return Ok(());

@@ -144,7 +144,7 @@ impl Capture<'_> {
                 self.removed.insert(before);
             }
         }
-        for id in keys(changed, LANGUAGES) {
+        for id in keys(changed, LANGUAGES).chain(keys(changed, TIMES_TO_LIVE)) {
             let id = u32::from_bytes(id);
             if let Some(name) = self.name(id)? {
                 self.rows.entry(name).or_default();
@@ -264,7 +264,8 @@ fn head(tables: &WriteTransaction, namespace: &str, before: &VersionRecord) -> R
         texts: texts.messages,
     });
     let language = Namespaces(tables).language_record(NamespaceId(id))?;
-    Ok((Head { exists: true, next_seq, next_session, messages, language, documents }, Some(id)))
+    let ttl = Namespaces(tables).time_to_live(NamespaceId(id))?;
+    Ok((Head { exists: true, next_seq, next_session, messages, language, documents, ttl }, Some(id)))
 }
 
 /// Returns the keys of all records of a namespace that the primary has, or of those that belong to none.

@@ -52,6 +52,8 @@ pub(crate) struct Head {
     pub(crate) messages: u64,
     pub(crate) language: Option<String>,
     pub(crate) documents: Option<DocumentHead>,
+    /// The time to live of messages in microseconds.
+    pub(crate) ttl: Option<i64>,
 }
 
 /// The counters of a namespace that has, or had, documents.

@@ -42,11 +42,12 @@ pub(in crate::store) fn session_number(reader: &mut Reader<'_>) -> Result<u32> {
 
 pub(in crate::store) const MESSAGE: &[Column] = columns![
     "id" Text, "session" Text, "role" Text, "name" Text, "content" Text, "parts" Json, "created_at" Time, "metadata" Json,
-    "revision" Int, "buffered" Bool, "batch" Int
+    "revision" Int, "buffered" Bool, "batch" Int, "expires_at" Time
 ];
 
 pub(in crate::store) fn message_cells(record: MessageRecord, position: SessionPosition) -> Result<Vec<Cell>> {
-    let MessageRecord { id, session, role: number, name, content, is_json, created_at, metadata, revision } = record;
+    let MessageRecord { id, session, role: number, name, content, is_json, created_at, metadata, revision, expires_at } =
+        record;
     let (content, parts) = if is_json { (Cell::Null, content.into()) } else { (content.into(), Cell::Null) };
     let (is_buffered, batch) = match position {
         SessionPosition::Buffer => (true, None),
@@ -64,6 +65,7 @@ pub(in crate::store) fn message_cells(record: MessageRecord, position: SessionPo
         revision.into(),
         is_buffered.into(),
         batch.into(),
+        expires_at.map_or(Cell::Null, Cell::Time),
     ])
 }
 
@@ -85,8 +87,9 @@ pub(in crate::store) fn message(cells: &[Cell]) -> Result<(MessageRecord, Sessio
         (false, batch) => SessionPosition::LongTerm(batch),
         _ => return Err(unfit()),
     };
-    let role = role_number(role);
-    let record = MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision };
+    let (role, expires_at) = (role_number(role), reader.time_or_null()?);
+    let record =
+        MessageRecord { id, session, role, name, content, is_json, created_at, metadata, revision, expires_at };
     Ok((record, position))
 }
 

@@ -13,6 +13,7 @@ fn golden_bytes() {
         created_at: Some(-2),
         metadata: None,
         revision: 300,
+        expires_at: None,
     };
     let namespace = NamespaceRecord { id: 7, next_seq: 2, next_session: 1, messages: 2 };
     let generation = GenerationRecord {
@@ -27,6 +28,9 @@ fn golden_bytes() {
         assert_eq!(hex, golden);
     };
     check(encode(&message.clone()), "4d6e0101026d31017301010341646102686900010300fb2c01");
+    let expiring = MessageRecord { expires_at: Some(300), ..message.clone() };
+    check(encode(&expiring), "4d6e0101026d31017301010341646102686902010300fb2c01fb5802");
+    assert_eq!(decode::<MessageRecord>(&encode(&expiring)).unwrap(), expiring);
     check(encode(&namespace), "4d6e010107020102");
     check(encode(&generation), "4d6e0101016dfb00010261620111");
     let states =

@@ -32,6 +32,7 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     let ids = tables.table(IDS)?;
     let sessions = tables.table(SESSIONS)?;
     let history = tables.table(HISTORY)?;
+    let (expiry, mut expiring) = (tables.table(MESSAGE_EXPIRY)?, 0);
     let mut namespaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
     for entry in tables.table(NAMESPACES)?.iter()? {
         let (name, value) = entry?;
@@ -67,8 +68,14 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         let named = |what: &str| format!("message {:?} of namespace {namespace}: {what}", record.id);
         match namespaces.get_mut(&namespace) {
             None => report.problem(named("its namespace does not exist")),
-            Some((_, namespace, count)) => {
+            Some((name, namespace, count)) => {
                 *count += 1;
+                if let Some(expires_at) = record.expires_at {
+                    expiring += 1;
+                    if expiry.get((expires_at, name.as_str(), seq))?.is_none() {
+                        report.problem(named("its expiry is not noted"));
+                    }
+                }
                 if seq >= namespace.next_seq {
                     report.problem(named("its sequence number was never assigned"));
                 }
@@ -101,6 +108,9 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
                 messages.insert((namespace, seq), Expected { needs_vectors, revision, meta });
             }
         }
+    }
+    if expiry.len()? != expiring {
+        report.problem(format!("{} noted expiries of messages instead of {expiring}", expiry.len()?));
     }
     if ids.len()? != report.messages {
         report.problem(format!("{} ids for {} messages", ids.len()?, report.messages));

@@ -43,7 +43,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("holds", Whole("all holds are its purpose")), ("audit", Whole("has no content, no id and no name")),
         ("namespaces", Surface("namespaces")),
         ("count_namespaces", Whole("counts, which `engine::namespaces` compares")),
-        ("set_language", Change("set_language")),
+        ("set_language", Change("set_language")), ("set_ttl", Change("set_ttl")),
         ("index_stats", Whole("counts of one namespace")), ("stats", Whole("counts")), ("cache_stats", Whole("counts")),
         ("reindex", Whole("embeds every message again; `reindex::live` recalls meanwhile")),
         ("rollback", Whole("switches the generation of all namespaces")),

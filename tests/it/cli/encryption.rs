@@ -17,6 +17,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("import --db DB --namespace b DIR/export.jsonl", r#""messages":3"#),
     ("hold --db DB --namespace b --reason case", r#""kind":"hold""#),
     ("hold --db DB", "case"),
+    ("ttl --db DB --namespace b 60", r#""ttl_minutes":60"#),
     ("delete --db DB --namespace a m1", r#""deleted":1"#),
     ("forget --db DB --namespace a --id m2 --embedding-cache DIR/cache --yes", r#""messages":1"#),
     ("audit --db DB", r#""problems":[]"#),

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod creation;
+mod expiry;
 mod flush;
 mod graph;
 mod in_memory;

@@ -238,6 +238,7 @@ fn what_would_write_is_an_error_with_the_remedy() {
         blocking.delete_session(&space, "chat").err(),
         blocking.copy_session(&space, "chat", "copy").err(),
         blocking.set_language(&space, Language::German).err(),
+        blocking.set_ttl(&space, Some(60.0)).err(),
         blocking.reindex(Arc::new(Hashing::new(16)), ReindexOptions::default(), go_on).err(),
         blocking.drop_previous().err(),
         memory.blocking().put(vec![Message::user("hello")]).err(),

@@ -198,6 +198,7 @@ fn change_everything(engine: &Engine, check: impl Fn(&str)) {
         ("put", Box::new(|| blocking.put(&space, said("same")).map(drop))),
         ("put_all", Box::new(|| blocking.put_all(vec![(space.clone(), said("same").remove(0))]).map(drop))),
         ("set_metadata", Box::new(|| blocking.set_metadata(&space, "same", metadata()).map(drop))),
+        ("set_ttl", Box::new(|| blocking.set_ttl(&space, Some(60.0)))),
         ("set_language", Box::new(|| blocking.set_language(&space, Language::German))),
         ("copy_session", Box::new(|| blocking.copy_session(&space, "chat", "copy").map(drop))),
         ("put of a memory", Box::new(|| memory.put(vec![Message::user("sold")]).map(drop))),

@@ -56,7 +56,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (4, "engine", &["cache", "calls", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "forget", "ids", "journal", "lexical", "message", "recall", "shared", "store"], &[]),
     (4, "memory", &["block", "buffer", "calls", "compose", "error", "history", "ids", "message", "recall", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
-    (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "lexical", "recall", "shared", "store"], &["engine"]),
+    (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "lexical", "message", "recall", "shared", "store"], &["engine"]),
     (4, "fuzzing", &["lexical", "model_folders", "onnx", "store"], &[]),
 ];
 

@@ -50,6 +50,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "hold" => &["Engine::hold"],
         "release" => &["Engine::release"],
         "set_language" => &["Engine::set_language"],
+        "set_ttl" => &["Engine::set_ttl"],
         "flush" => &["Engine::flush"],
         "link" => &["Engine::link"],
         "backup" => &["Engine::backup"],
@@ -320,6 +321,7 @@ macro_rules! driver {
                     Some(_) => Value::Null,
                     None => json!(false),
                 },
+                "set_ttl" => json!(engine$($view)*.set_ttl(space, operation.argument.as_f64())$($wait)*?),
                 "set_language" => json!(engine$($view)*.set_language(space, text.parse::<Language>()?)$($wait)*?),
                 "flush" => {
                     engine$($view)*.flush()$($wait)*?;

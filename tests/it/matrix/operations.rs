@@ -115,6 +115,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ("import", Value::Null),
         ("hold", json!("a lawsuit")),
         ("set_language", json!("german")),
+        ("set_ttl", json!(60.0)),
     ];
     let held = [
         ("delete", json!("m1")),

@@ -37,6 +37,7 @@ pub(super) fn routes(action: &str) -> &'static [&'static str] {
         "delete_session" => &["DELETE /v1/namespaces/{namespace}/sessions/{session}"],
         "delete_namespace" | "delete_prefix" => &["DELETE /v1/namespaces/{namespace}"],
         "forget" => &["POST /v1/namespaces/{namespace}/forget"],
+        "set_ttl" => &["PUT /v1/namespaces/{namespace}/ttl"],
         "flush_session" => &["POST /v1/namespaces/{namespace}/sessions/{session}/flush"],
         "flush" => &["POST /v1/flush"],
         "link" => &["POST /v1/link"],
@@ -242,6 +243,10 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
             Value::Null
         }
         "forget" => forgotten(&send("POST", path("/forget"), Some(argument.clone()))?),
+        "set_ttl" => {
+            send("PUT", path("/ttl"), Some(json!({ "ttl_minutes": argument })))?;
+            Value::Null
+        }
         "flush_session" => {
             send("POST", path(&format!("/sessions/{text}/flush")), None)?;
             Value::Null

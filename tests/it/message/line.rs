@@ -36,6 +36,7 @@ fn every_field_and_every_kind_of_part_is_read() {
             {"type": "file", "uri": "https://example.org/a.pdf"},
         ],
         "created_at": "2024-05-01T11:30:00.25+02:00",
+        "expires_at": "2030-01-01",
         "metadata": {"z": 1, "a": {"b": [true]}},
     });
     let parsed = parse(&line.to_string()).unwrap();
@@ -43,6 +44,7 @@ fn every_field_and_every_kind_of_part_is_read() {
     let message = parsed.message;
     assert_eq!(message.text(), "looking\nfound");
     assert_eq!(message.created_at.unwrap().to_string(), "2024-05-01T09:30:00.25Z");
+    assert_eq!(message.expires_at.unwrap().to_string(), "2030-01-01T00:00:00Z");
     assert_eq!(message.content[4], ContentPart::Audio(MediaReference { uri: "a.ogg".into(), media_type: None }));
     // What is written is read back equal.
     let again = parse(&serde_json::to_string(&message).unwrap()).unwrap().message;

@@ -112,6 +112,7 @@ fn of_operation(operation: &str) -> Request {
             let body = json!({ "command": "create", "path": "/memories/long.txt", "file_text": long_text });
             ("POST", within("/memory_tool"), Some(body))
         }
+        "put_namespaces_namespace_ttl" => ("PUT", within("/ttl"), Some(json!({ "ttl_minutes": 525_600 }))),
         "post_flush" => ("POST", "/v1/flush".to_owned(), None),
         "post_link" => ("POST", "/v1/link".to_owned(), None),
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),

@@ -79,6 +79,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         hold => calls_of.hold(&other, "a case").unwrap();
         holds => calls_of.holds().unwrap();
         release => calls_of.release(&other).unwrap();
+        set_ttl => calls_of.set_ttl(&space, Some(60.0)).unwrap();
         set_language => calls_of.set_language(&space, Language::German).unwrap();
         index_stats => calls_of.index_stats(&space).unwrap();
         document_batch => calls_of.document_batch(vec![
@@ -170,6 +171,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.hold(&other, "a case").await.unwrap();
     engine.holds().await.unwrap();
     engine.release(&other).await.unwrap();
+    engine.set_ttl(&space, Some(60.0)).await.unwrap();
     engine.set_language(&space, Language::German).await.unwrap();
     engine.index_stats(&space).await.unwrap();
     engine.document_namespaces(DocumentNamespaces::default()).await.unwrap();

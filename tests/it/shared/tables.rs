@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use mnemon::{DocumentOptions, Embedder, Engine, Error, Forget, Freshness, Message, ModelIdentity, Query, Result};
+use mnemon::{
+    DocumentOptions, Embedder, Engine, Error, Forget, Freshness, Message, ModelIdentity, Query, Result, Timestamp,
+};
 use serde_json::json;
 
 use super::{open, try_open};
@@ -170,6 +172,10 @@ fn a_schema_of_the_first_version_is_upgraded() {
         "DROP POLICY audit_insert ON mnemon.audit",
         "CREATE POLICY audit_of_tenants ON mnemon.audit USING (true) WITH CHECK (true)",
         "INSERT INTO mnemon.nodes VALUES ('00000000-0000-0000-0000-000000000001', 0, 0, now())",
+        "ALTER TABLE mnemon.messages DROP COLUMN expires_at",
+        "ALTER TABLE mnemon.document_texts DROP COLUMN expires_at",
+        "ALTER TABLE mnemon.old_messages DROP COLUMN expires_at",
+        "ALTER TABLE mnemon.namespaces DROP COLUMN ttl_micros",
         "UPDATE mnemon.settings SET value = '1' WHERE name IN ('schema', 'oldest')",
         &format!("GRANT USAGE ON SCHEMA mnemon TO upgraded_{database}"),
         &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemon TO upgraded_{database}"),
@@ -184,7 +190,7 @@ fn a_schema_of_the_first_version_is_upgraded() {
     assert_eq!(hidden(), before, "the names are hidden as this version hides them");
     assert!(!all_rows(&address).contains("zephyr"));
     let text = |sql: &str| -> Vec<String> { query(&address, sql, &[]).iter().map(|row| row.get(0)).collect() };
-    assert_eq!(text("SELECT value FROM mnemon.settings WHERE name IN ('schema', 'oldest') ORDER BY name"), ["2", "2"]);
+    assert_eq!(text("SELECT value FROM mnemon.settings WHERE name IN ('schema', 'oldest') ORDER BY name"), ["3", "3"]);
     assert_eq!(text("SELECT count(*)::text FROM mnemon.nodes"), ["0"], "older programs write nothing more");
     let policies =
         "SELECT policyname::text FROM pg_policies WHERE schemaname = 'mnemon' AND tablename = 'audit' ORDER BY 1";
@@ -194,6 +200,37 @@ fn a_schema_of_the_first_version_is_upgraded() {
     assert_eq!(second.blocking().sessions(&space).unwrap().len(), 1);
     assert_eq!(second.documents(&space).blocking().get("zephyr").unwrap(), None);
     second.blocking().put(&space, vec![Message::user("it goes on")]).unwrap();
+}
+
+/// What one machine puts with a time, and what a namespace lets expire, expires on all, and one of them deletes it.
+#[test]
+fn expiry_is_that_of_all_machines() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let (a, b) = (Db::new(), Db::new());
+    let (first, second) = (open(&a, &address), open(&b, &address));
+    let space = namespace("acme/ada");
+    first.blocking().set_ttl(&space, Some(60.0)).unwrap();
+    let soon = |milliseconds: i64| Timestamp::from_micros(Timestamp::now().as_micros() + milliseconds * 1000).unwrap();
+    second.blocking().put(&space, vec![Message::user("by the namespace").with_id("m1")]).unwrap();
+    first.blocking().put(&space, vec![Message::user("the ferry").with_id("m2").expiring_at(soon(1000))]).unwrap();
+    let expires = |engine: &Engine, id: &str| engine.blocking().get(&space, id).unwrap().unwrap().expires_at;
+    assert!(expires(&first, "m1").is_some() && expires(&first, "m1") == expires(&second, "m1"));
+    assert_eq!(expires(&second, "m2"), expires(&first, "m2"));
+    assert_eq!(second.blocking().namespaces(None, None, 1).unwrap().namespaces[0].ttl_minutes, Some(60.0));
+    let text = |sql: &str| -> Vec<String> { query(&address, sql, &[]).iter().map(|row| row.get(0)).collect() };
+    let begun = std::time::Instant::now();
+    while text("SELECT id FROM mnemon.messages WHERE NOT deleted") != ["m1"] {
+        assert!(begun.elapsed().as_secs() < 20, "nobody deletes it");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for engine in [&first, &second] {
+        assert_eq!(engine.blocking().get(&space, "m2").unwrap(), None);
+        assert!(expires(engine, "m1").is_some());
+    }
+    drop((first, second));
+    a.assert_sound();
+    b.assert_sound();
 }
 
 #[test]
@@ -271,15 +308,15 @@ fn a_schema_that_is_too_new_and_a_foreign_file_are_refused() {
     let error = b.open_own_of(&a);
     assert!(error.to_string().contains("copy of a shared database"), "{error}");
     // A newer release added what does not concern this one.
-    query(&address, "UPDATE mnemon.settings SET value = '3' WHERE name = 'schema'", &[]);
+    query(&address, "UPDATE mnemon.settings SET value = '4' WHERE name = 'schema'", &[]);
     query(&address, "ALTER TABLE mnemon.messages ADD COLUMN mood text", &[]);
     let engine = open(&a, &address);
     engine.blocking().put(&namespace("acme"), vec![Message::user("an older program goes on")]).unwrap();
     drop(engine);
-    query(&address, "UPDATE mnemon.settings SET value = '3' WHERE name = 'oldest'", &[]);
+    query(&address, "UPDATE mnemon.settings SET value = '4' WHERE name = 'oldest'", &[]);
     let error = try_open(&b, &address, Freshness::Latest).unwrap_err();
     assert!(matches!(error, Error::SharedDatabase { transient: false, .. }), "{error}");
-    assert!(error.to_string().contains("version 3"), "{error}");
+    assert!(error.to_string().contains("version 4"), "{error}");
 }
 
 impl Db {

@@ -110,15 +110,20 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         proptest::option::of(".{1,20}"),
         proptest::collection::vec(part(), 0..4),
         proptest::option::of(time),
+        // Years 2200 to 9999.
+        proptest::option::of(
+            (7_258_118_400_000_000i64..=253_402_207_200_999_999).prop_map(|t| Timestamp::from_micros(t).unwrap()),
+        ),
         proptest::collection::btree_map(".*", any::<bool>(), 0..3),
     )
-        .prop_map(|(id, session, role, name, content, created_at, metadata)| Message {
+        .prop_map(|(id, session, role, name, content, created_at, expires_at, metadata)| Message {
             id,
             session,
             role,
             name,
             content,
             created_at,
+            expires_at,
             metadata: metadata.into_iter().map(|(key, value)| (key, json!(value))).collect(),
         })
 }

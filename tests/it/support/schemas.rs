@@ -1,7 +1,15 @@
 //! Turns databases into those of earlier schemas. Before schema 4 vectors had 32 bits: see `Db::with_precision`.
 
+/// Removes what schema 11 added to schema 10: the expiry of messages. There must be no message that expires.
+pub(crate) fn back_to_schema_10(file: &redb::WriteTransaction) {
+    file.delete_table(redb::TableDefinition::<(i64, &str, u64), ()>::new("message_expiry")).unwrap();
+    file.delete_table(redb::TableDefinition::<u32, i64>::new("times_to_live")).unwrap();
+    set_schema(file, 10);
+}
+
 /// Makes the blocks of vectors as large as those of schema 9.
 fn back_to_schema_9(file: &redb::WriteTransaction) {
+    back_to_schema_10(file);
     const HEADER: usize = 4;
     const SMALL_BLOCKS: u8 = 16;
     let mut generations = file.open_table(redb::TableDefinition::<u32, &[u8]>::new("generations")).unwrap();

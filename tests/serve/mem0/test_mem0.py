@@ -133,8 +133,15 @@ def test_get_update_delete_and_history(client, user):
     assert client.get(id)["metadata"] == {"c": 3} and client.get(id)["memory"] == "I live in Lisbon."
     client.update(id, timestamp="2024-05-01T09:30:00Z", expiration_date=None)
     assert client.get(id)["created_at"] == "2024-05-01T09:30:00Z"
+    assert client.get(id)["expiration_date"] is None
+    client.update(id, expiration_date="2130-01-01")
+    assert client.get(id)["expiration_date"] == "2130-01-01"
+    client.update(id, text="I live in Faro.")
+    assert client.get(id)["expiration_date"] == "2130-01-01"
+    client.update(id, expiration_date=None)
+    assert client.get(id)["expiration_date"] is None
     with pytest.raises(ValidationError, match="expiration_date"):
-        client.update(id, expiration_date="2030-01-01")
+        client.update(id, expiration_date="tomorrow")
 
     assert client.delete(id) == {"message": "Memory deleted successfully!"}
     for gone in [lambda: client.get(id), lambda: client.delete(id), lambda: client.history(id), lambda: client.update(id, text="x")]:
@@ -145,11 +152,23 @@ def test_get_update_delete_and_history(client, user):
             client.get(foreign)
 
 
+def test_expired_memories_are_not_returned(client, user):
+    add(client, "I live in Porto.", user_id=user, expiration_date="2130-12-31")
+    gone = add(client, "I live in Faro.", user_id=user, expiration_date="2020-12-31")
+    [memory] = every(client, user_id=user)
+    assert (memory["memory"], memory["expiration_date"]) == ("I live in Porto.", "2130-12-31")
+    found = client.search("Where do I live?", filters={"user_id": user}, show_expired=True)["results"]
+    assert [memory["memory"] for memory in found] == ["I live in Porto."]
+    for read in [client.get, client.history, client.delete]:
+        with pytest.raises(MemoryNotFoundError):
+            read(gone)
+
+
 def test_add_refuses_what_it_cannot_keep(client, user):
     with pytest.raises(ValidationError, match="user_id, agent_id, app_id or run_id"):
         client.add("text")
     with pytest.raises(ValidationError, match="expiration_date"):
-        client.add("text", user_id=user, expiration_date="2030-01-01")
+        client.add("text", user_id=user, expiration_date="2030-01-01T00:00:00Z")
     with pytest.raises(ValidationError):
         client.add("text", user_id="*")
     assert every(client, user_id=user) == []

@@ -141,6 +141,9 @@ class AsyncEngine:
     async def holds(self) -> list[dict[str, Any]]:
         return await wait(self.engine.holds)
 
+    async def set_ttl(self, namespace: str, ttl_minutes: float | None) -> None:
+        await wait(self.engine.set_ttl, namespace, ttl_minutes)
+
     async def set_language(self, namespace: str, language: str) -> None:
         await wait(self.engine.set_language, namespace, language)
 

@@ -31,6 +31,7 @@ class NamespaceInfo(TypedDict):
     documents: int
     language: str
     language_origin: Literal["default", "guessed", "set"]
+    ttl_minutes: float | None
 
 
 class ModelIdentity(TypedDict):

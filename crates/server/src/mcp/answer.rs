@@ -148,7 +148,7 @@ impl Item {
 
     fn memory(message: Message, score: Option<f32>, metadata_bytes: usize, left_out: fn(usize) -> String) -> Self {
         let text = message.text();
-        let Message { id, session, role, name, created_at, metadata, .. } = message;
+        let Message { id, session, role, name, created_at, expires_at, metadata, .. } = message;
         let mut data = Map::from_iter([
             ("id".to_owned(), json!(id)),
             ("session".to_owned(), json!(session)),
@@ -156,6 +156,7 @@ impl Item {
             ("name".to_owned(), json!(name)),
             ("created_at".to_owned(), json!(created_at)),
         ]);
+        data.extend(expires_at.map(|time| ("expires_at".to_owned(), json!(time))));
         let metadata = Value::Object(metadata);
         match metadata.to_string().len() {
             bytes if bytes > metadata_bytes => data.insert("left_out".to_owned(), left_out(bytes).into()),
@@ -164,6 +165,7 @@ impl Item {
         let mut attributes = vec![("id", id), ("session", session), ("role", role.as_str().to_owned())];
         attributes.extend(name.map(|name| ("name", name)));
         attributes.extend(created_at.map(|time| ("time", time.to_string())));
+        attributes.extend(expires_at.map(|time| ("expires", time.to_string())));
         let mut item = Item { kind: Kind::Memory, attributes, data, text, value: None };
         item.score(score);
         item

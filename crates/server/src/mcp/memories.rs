@@ -65,6 +65,9 @@ pub(super) struct AddMemory {
     /// Data of yours, by which searches can filter.
     #[serde(default)]
     metadata: Map<String, Value>,
+    /// The time at which it is to be forgotten, such as `2030-12-31T09:30:00Z`. Default: never.
+    #[schemars(with = "Option<String>")]
+    expires_at: Option<Timestamp>,
     #[serde(flatten)]
     entity: Entity,
 }
@@ -88,6 +91,7 @@ pub(super) async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> 
         (None, None) => return Err(Problem::bad_request("nothing to remember: give `text`, or `messages`")),
     };
     for message in &mut messages {
+        message.expires_at = input.expires_at;
         message.metadata.extend(input.metadata.clone());
         input.entity.note_ids(message);
     }

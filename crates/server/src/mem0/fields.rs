@@ -40,6 +40,27 @@ pub(super) fn read_time(value: &Value) -> Result<Timestamp, Problem> {
     })
 }
 
+/// The microseconds of a day.
+const DAY: i64 = 86_400_000_000;
+
+/// Reads the last day of a memory, such as "2030-12-31", in UTC. Returns its end, or `None` for null.
+pub(super) fn read_expiration_date(value: &Value) -> Result<Option<Timestamp>, Problem> {
+    let end = match value {
+        Value::Null => return Ok(None),
+        Value::String(text) if text.len() == "2030-12-31".len() => text.parse::<Timestamp>().ok(),
+        _ => None,
+    };
+    let end = end.and_then(|day| Timestamp::from_micros(day.as_micros() + DAY));
+    let invalid = || Problem::bad_request(format!("expiration_date is {value}; give a date such as \"2030-12-31\""));
+    end.map(Some).ok_or_else(invalid)
+}
+
+/// Returns the last day of a memory that expires at this time.
+pub(super) fn expiration_date(expires_at: Timestamp) -> String {
+    let last = Timestamp::from_micros(expires_at.as_micros() - 1).unwrap_or(expires_at);
+    last.to_string().split('T').next().unwrap_or_default().to_owned()
+}
+
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
     page: Option<usize>,
@@ -238,6 +259,19 @@ mod tests {
         }
         for given in [json!("yesterday"), json!(null), json!([1]), json!("2024-13-01")] {
             assert!(read_time(&given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_memory_expires_at_the_end_of_its_last_day() {
+        let end = read_expiration_date(&json!("2030-12-31")).unwrap().unwrap();
+        assert_eq!(end.to_string(), "2031-01-01T00:00:00Z");
+        assert_eq!(expiration_date(end), "2030-12-31");
+        assert_eq!(expiration_date("2030-12-31T00:00:01Z".parse().unwrap()), "2030-12-31");
+        assert_eq!(read_expiration_date(&json!(null)).unwrap(), None);
+        for given in [json!("2030-12-31T00:00:00Z"), json!("soon"), json!(1), json!("9999-12-31"), json!("2030-13-01")]
+        {
+            assert!(read_expiration_date(&given).is_err(), "{given}");
         }
     }
 

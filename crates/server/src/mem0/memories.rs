@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
 };
 use mnemon::{Message, Namespace, Role, Timestamp, from_openai};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -68,9 +68,6 @@ pub(super) async fn add(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
     let add: Add = fields::read_body(given, &IGNORED)?;
-    if add.expiration_date.is_some() {
-        return Err(no_expiry());
-    }
     if add.immutable == Some(true) {
         return Err(Problem::bad_request(
             "immutable memories are not supported; give a token without the right to write",
@@ -79,16 +76,18 @@ pub(super) async fn add(
     let entity = entity_of(&add)?;
     let namespace = entity.namespace(&caller)?;
     let created_at = add.timestamp.as_ref().map_or_else(|| Ok(Timestamp::now()), fields::read_time)?;
+    let expires_at = fields::read_expiration_date(&add.expiration_date.unwrap_or_default())?;
     let mut messages = messages(add.messages)?;
     let mut metadata = add.metadata.unwrap_or_default();
     metadata.retain(|name, _| !memory::is_reserved(name));
     if let Some(facts) = Facts::of(&app, &namespace).filter(|_| add.infer != Some(false)) {
+        refuse_expiry_of_facts(expires_at)?;
         messages.iter_mut().for_each(|message| message.created_at = Some(created_at));
         metadata.extend(facts::other_ids(&entity));
         return infer(app, caller, facts, messages, metadata).await;
     }
     for message in &mut messages {
-        message.created_at = Some(created_at);
+        (message.created_at, message.expires_at) = (Some(created_at), expires_at);
         message.metadata.extend(metadata.clone());
         message.metadata.remove(UPDATED_AT);
         for (kind, id) in entity.ids() {
@@ -130,8 +129,13 @@ async fn infer(
     Ok(Json(json!({ "results": results })))
 }
 
-fn no_expiry() -> Problem {
-    Problem::bad_request("expiration_date is not supported: memories are kept until they are deleted; leave it out")
+fn refuse_expiry_of_facts(expires_at: Option<Timestamp>) -> Result<(), Problem> {
+    match expires_at {
+        None => Ok(()),
+        Some(_) => Err(Problem::bad_request(
+            "a memory that a model makes does not expire: leave expiration_date out, or add the memory with infer=False",
+        )),
+    }
 }
 
 /// Returns whose the memories are: the ids beside the messages, and those of `filters` that are not there.
@@ -207,15 +211,22 @@ pub(super) struct Update {
     /// The new metadata, instead of the old.
     metadata: Option<Map<String, Value>>,
     timestamp: Option<Value>,
-    /// Only null is accepted: a memory never expires.
+    /// The last day of the memory; null: it does not expire.
+    #[serde(default, deserialize_with = "given")]
     expiration_date: Option<Value>,
+}
+
+/// Reads a field that is given, be it null.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 impl Update {
     /// Changes a memory, and does not store it.
     pub(super) fn apply(self, memory: &mut Memory) -> Result<(), Problem> {
-        if self.expiration_date.is_some() {
-            return Err(no_expiry());
+        if let Some(date) = self.expiration_date {
+            memory.message.expires_at = fields::read_expiration_date(&date)?;
+            refuse_expiry_of_facts(memory.message.expires_at.filter(|_| memory.is_fact))?;
         }
         if memory.is_fact && self.timestamp.is_some() {
             return Err(Problem::bad_request(
@@ -244,7 +255,7 @@ pub(super) async fn update(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
     let mut memory = find(&app, &caller, &id).await?;
-    let is_metadata_alone = update.text.is_none() && update.timestamp.is_none();
+    let is_metadata_alone = update.text.is_none() && update.timestamp.is_none() && update.expiration_date.is_none();
     update.apply(&mut memory)?;
     let Memory { namespace, message, .. } = &memory;
     match is_metadata_alone {

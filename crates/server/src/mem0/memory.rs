@@ -9,6 +9,7 @@ use mnemon::{DEFAULT_SESSION, Message, Namespace, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::fields;
 use crate::{
     access::Caller,
     entity::{self, id_name},
@@ -122,6 +123,7 @@ impl Memory {
             "actor_id": self.message.name,
             "created_at": self.message.created_at,
             "updated_at": self.updated_at().and_then(Timestamp::from_micros),
+            "expiration_date": self.message.expires_at.map(fields::expiration_date),
         });
         for (kind, _) in entity::KINDS {
             memory[id_name(kind)] = self.entity(kind).into();

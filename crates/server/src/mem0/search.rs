@@ -34,7 +34,8 @@ use crate::{
 
 const TOP_K: usize = 10;
 const MAX_TOP_K: usize = 1000;
-/// Options of a search that make no difference here: every search is by meaning and by words, and no memory expires.
+/// Options of a search that make no difference here: every search is by meaning and by words, and a memory that has
+/// expired is gone.
 const SEARCH_IGNORED: [&str; 7] =
     ["keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
 const PAGE_SIZE: usize = 100;

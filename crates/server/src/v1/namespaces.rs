@@ -48,6 +48,15 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .query::<DeleteQuery>()
         .answer::<Deleted>(),
+        Route::new(
+            Method::PUT,
+            "/namespaces/{namespace}/ttl",
+            Right::Forget,
+            "Sets the time to live of the messages that are put into a namespace from now on.",
+            set_ttl,
+        )
+        .body::<Ttl>()
+        .answer::<Ttl>(),
     ]
 }
 
@@ -88,6 +97,8 @@ struct Counts {
     /// Where the language is from: `default`, `guessed` or `set`.
     #[schemars(with = "String")]
     language_origin: LanguageOrigin,
+    /// The time to live of messages in minutes, if it was set.
+    ttl_minutes: Option<f64>,
 }
 
 async fn list(
@@ -113,6 +124,7 @@ async fn list(
             documents: info.documents,
             language: info.language,
             language_origin: info.language_origin,
+            ttl_minutes: info.ttl_minutes,
         }));
         after = page.next;
         if after.is_none() || namespaces.len() == limit {
@@ -168,6 +180,23 @@ async fn delete(
         false => app.engine.delete_namespace(&namespace).await?,
     };
     Ok(Json(Deleted { deleted }))
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Ttl {
+    /// Minutes after which a message that is put without `expires_at` expires: a millisecond to a thousand years. `null`: never.
+    #[serde(deserialize_with = "Option::deserialize")]
+    ttl_minutes: Option<f64>,
+}
+
+async fn set_ttl(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Json(ttl): Json<Ttl>,
+) -> Result<Json<Ttl>, Problem> {
+    app.engine.set_ttl(&namespace, ttl.ttl_minutes).await?;
+    Ok(Json(ttl))
 }
 
 pub(super) fn forget_routes() -> Vec<Route> {

@@ -65,6 +65,9 @@ pub(super) struct MessageSchema {
     name: Option<IdSchema>,
     content: ContentSchema,
     created_at: Option<Timestamp>,
+    /// The time from which on it is not returned. Left out if it never expires.
+    #[schemars(default)]
+    expires_at: Option<Timestamp>,
     #[schemars(default)]
     metadata: Map<String, Value>,
 }
@@ -86,6 +89,8 @@ pub(super) struct MessageInputSchema {
     content: Option<ContentInputSchema>,
     /// When it was written. Default: now.
     created_at: Option<Timestamp>,
+    /// The time from which on it is not returned any more. Default: by the time to live of the namespace, or never.
+    expires_at: Option<Timestamp>,
     /// Data of the application.
     metadata: Option<Map<String, Value>>,
     /// Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`.
