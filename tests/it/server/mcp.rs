@@ -241,7 +241,8 @@ fn schemas_are_plain_and_true() {
         for (field, property) in schema["properties"].as_object().unwrap() {
             assert!(property["description"].as_str().is_some_and(|text| !text.contains('\n')), "{name}.{field}");
             let kind = property["type"].as_str().unwrap_or_default();
-            if !["integer", "number"].contains(&kind) {
+            // The error for a line that the file does not have is Anthropic's.
+            if !["integer", "number"].contains(&kind) || (name, field.as_str()) == ("memory", "insert_line") {
                 assert!(property["minimum"].is_null() && property["maximum"].is_null(), "{name}.{field}: {property}");
                 continue;
             }

@@ -78,7 +78,7 @@ fn files_are_found_by_the_searches_of_a_model() {
     let server = Server::start(&db);
     server.put("users/ada", &["I met Tom on Monday."]);
     server.post(ROUTE, create("/memories/food.md", "Ada is allergic to peanuts."));
-    let document = json!({ "value": { "city": "Porto" } });
+    let document = json!({ "value": { "name": "Ada" } });
     server.send("PUT", "/v1/namespaces/users%2Fada/documents/profile", &[], Some(document));
     let client = Client { server: &server };
     let call = |name: &str, arguments: Value| {
