@@ -149,14 +149,14 @@ impl Collection {
         self.documents.search(restricted(search)?).await
     }
 
-    /// Returns for each of these items, given by their keys, the ids of those messages of a namespace that it was made of,
-    /// sorted: of all updates that inserted or changed the item. Messages that were deleted are not among them.
+    /// Returns for each of these items, given by their keys, the ids of those messages of some namespaces that it was made
+    /// of: of all updates that inserted or changed the item. Messages that were deleted are not among them.
     ///
-    /// Cost: a pass over the records of updates and over the ids of the namespace's messages.
+    /// Cost: a pass over the records of updates and over the ids of the namespaces' messages.
     ///
     /// # Errors
     /// Those of [`Documents::search`].
-    pub async fn sources(&self, keys: &[String], messages: &Namespace) -> Result<Vec<Vec<String>>> {
+    pub async fn sources(&self, keys: &[String], messages: &[Namespace]) -> Result<Vec<Vec<String>>> {
         let changed = keys.iter().map(|key| MetadataFilter::contains("items", key.as_str()));
         let changed = MetadataFilter::any(changed.collect::<Result<Vec<_>>>()?);
         let records = DocumentSearch::default().filter(changed.and(MetadataFilter::exists(RECORD)?)).limit(usize::MAX);
@@ -166,7 +166,11 @@ impl Collection {
         };
         let hashes: Vec<HashSet<String>> = keys.iter().map(hashes).collect();
         let wanted: HashSet<String> = hashes.iter().flatten().cloned().collect();
-        let ids = self.documents.message_ids(messages, move |id| wanted.contains(&source_hash(id))).await?;
+        let mut ids = Vec::new();
+        for namespace in messages {
+            let wanted = wanted.clone();
+            ids.extend(self.documents.message_ids(namespace, move |id| wanted.contains(&source_hash(id))).await?);
+        }
         let made_of =
             |hashes: HashSet<String>| ids.iter().filter(|id| hashes.contains(&source_hash(id))).cloned().collect();
         Ok(hashes.into_iter().map(made_of).collect())
@@ -302,7 +306,7 @@ impl BlockingCollection<'_> {
         fn get(key: &str) -> Result<Option<Document>>;
         fn delete(key: &str) -> Result<bool>;
         fn search(search: DocumentSearch) -> Result<Vec<Document>>;
-        fn sources(keys: &[String], messages: &Namespace) -> Result<Vec<Vec<String>>>;
+        fn sources(keys: &[String], messages: &[Namespace]) -> Result<Vec<Vec<String>>>;
         fn update(messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport>;
     }
 }

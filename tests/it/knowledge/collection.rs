@@ -1,6 +1,6 @@
 //! Collections: what a model is shown, what its answers change, and what changes meanwhile.
 
-use mnemon::{FewShotExample, MetadataFilter};
+use mnemon::{FewShotExample, MetadataFilter, Namespace};
 use serde::Deserialize;
 
 use super::*;
@@ -26,6 +26,7 @@ fn a_model_inserts_updates_and_deletes() {
     assert_eq!(texts(&facts), ["Ada has a <b>boat</b>.", "Ada has a cat.", "Ada lives in Paris."]);
     assert_eq!((report.inserted.len(), report.repeated), (1, false), "a repeated item is inserted once");
     assert_eq!((report.updated, report.deleted), (vec![keys[2].clone()], vec![keys[0].clone()]));
+    assert_eq!(report.before, [text("Ada lives in Lyon."), text("Ada rows.")]);
     let inserted = facts.blocking().get(&report.inserted[0]).unwrap().unwrap();
     assert_eq!(inserted.value, text("Ada has a cat."));
     let asked = &model.asked()[0];
@@ -243,4 +244,30 @@ async fn async_programs_may_update_from_any_task() {
     assert_eq!(update.await.unwrap().unwrap().inserted.len(), 1);
     assert_eq!(patch.await.unwrap().unwrap(), json!({"name": "Ada"}));
     assert_eq!(facts.search(DocumentSearch::default().query("rows")).await.unwrap().len(), 1);
+}
+
+#[test]
+fn an_item_knows_the_messages_that_it_was_made_of() {
+    let db = Db::new();
+    let engine = db.open();
+    let (facts, user) = (facts(&engine), namespace("acme/user-42"));
+    let message = |id: &str, said: &str| Message::user(said).with_id(id);
+    let said =
+        [message("m1", "I bake."), message("m2", "Bread of rye."), message("m3", "I row."), message("m4", "Hm.")];
+    engine.blocking().put(&user, said.to_vec()).unwrap();
+    let model = script([
+        json!({"insert": [text("Ada bakes.")]}),
+        json!({"update": [{"id": 1, "item": text("Ada bakes rye bread.")}]}),
+        json!({"insert": [text("Ada rows.")]}),
+        json!({}),
+    ]);
+    let reports: Vec<_> =
+        said.iter().map(|said| facts.blocking().update(std::slice::from_ref(said), &*model).unwrap()).collect();
+    assert_eq!((&reports[1].updated, &reports[1].before), (&reports[0].inserted, &vec![text("Ada bakes.")]));
+    let keys = [reports[0].inserted[0].clone(), reports[2].inserted[0].clone(), "nothing".to_owned()];
+    let sources = |namespaces: &[Namespace]| facts.blocking().sources(&keys, namespaces).unwrap();
+    assert_eq!(sources(std::slice::from_ref(&user)), [&["m1", "m2"][..], &["m3"], &[]]);
+    assert_eq!(sources(&[namespace("acme")]), [[""; 0]; 3]);
+    engine.blocking().delete(&user, vec!["m1".to_owned()]).unwrap();
+    assert_eq!(sources(&[namespace("acme"), user]), [&["m2"][..], &["m3"], &[]]);
 }

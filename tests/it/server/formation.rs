@@ -152,6 +152,9 @@ fn conversations_lead_to_facts_that_are_updated_deleted_and_forgotten() {
     let mut sources = [first, second.clone()];
     sources.sort();
     assert_eq!(found["documents"][0]["sources"], json!(sources), "{found}");
+    // The items' own namespace says the same.
+    let own = server.post(FACTS, json!({ "query": "Where does Ada live?", "sources": true })).body;
+    assert_eq!(own["documents"][0]["sources"], json!(sources), "{own}");
     // Prompts have them, over HTTP and MCP.
     let prompt = server.post(&format!("{SESSION}/assemble"), json!({ "prompt": "Where do I live?" })).body;
     assert!(prompt["messages"][0].to_string().contains("<facts>"), "{prompt}");

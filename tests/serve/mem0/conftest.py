@@ -14,19 +14,19 @@ os.environ["MEM0_DIR"] = tempfile.mkdtemp()
 
 
 class Server:
-    """`mnemon serve` with a file of tokens, by their names."""
+    """`mnemon serve` with a file of tokens, by their names, and more arguments."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *arguments):
         self.folder = folder
         self.tokens = {}
         entries = []
-        for name, arguments in {
+        for name, options in {
             "all": ["--rights", "read,write,forget,admin"],
             "acme": ["--rights", "read,write,forget", "--prefix", "acme"],
             "reader": ["--rights", "read"],
         }.items():
             made = subprocess.run(
-                [self.program(), "token", "--format", "json", "--name", name, *arguments],
+                [self.program(), "token", "--format", "json", "--name", name, *options],
                 check=True, capture_output=True, text=True,
             )
             made = json.loads(made.stdout)
@@ -38,7 +38,7 @@ class Server:
         self.process = subprocess.Popen(
             [
                 self.program(), "serve", "--format", "json", "--db", str(folder / "m.redb"),
-                "--listen", "127.0.0.1:0", "--tokens", str(folder / "tokens.toml"),
+                "--listen", "127.0.0.1:0", "--tokens", str(folder / "tokens.toml"), *arguments,
             ],
             stderr=subprocess.PIPE, text=True,
         )

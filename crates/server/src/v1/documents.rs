@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
     http::{Method, StatusCode},
 };
@@ -20,7 +20,7 @@ use super::{
     schema::{AnyObject, FilterSchema, PathSchema},
 };
 use crate::{
-    access::Right,
+    access::{CallerExtension, Right},
     app::App,
     bounds::{BoundedFilter, MAX_LIMIT},
     problem::Problem,
@@ -133,8 +133,8 @@ struct Search {
     /// Up to 1000. Default: 10.
     #[schemars(range(max = MAX_LIMIT))]
     limit: Option<usize>,
-    /// Return with each document its `sources`: the ids of those messages of this namespace that a language model made it
-    /// of. They are known of the items of collections.
+    /// Return with each document its `sources`: the ids of the messages that a language model made it of, as far as they are
+    /// in its namespace or in those above it. They are known of the items of collections.
     #[serde(default)]
     sources: bool,
     /// Documents to leave out at the beginning. With a query, `offset` and `limit` are 10,000 together at most.
@@ -158,6 +158,7 @@ struct FoundDocument {
 
 async fn search(
     State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
     PathNamespace(namespace): PathNamespace,
     Json(input): Json<Search>,
 ) -> Result<Json<Found>, Problem> {
@@ -180,7 +181,10 @@ async fn search(
             keys.entry(&document.namespace).or_default().push(document.key.clone());
         }
         for (items, keys) in keys {
-            let made_of = Collection::new(&app.engine, items).sources(&keys, &namespace).await?;
+            let ends = items.as_str().match_indices('/').map(|(end, _)| end).chain([items.as_str().len()]);
+            let above = ends.filter_map(|end| items.as_str()[..end].parse().ok());
+            let above: Vec<Namespace> = above.filter(|namespace| caller.sees(namespace)).collect();
+            let made_of = Collection::new(&app.engine, items).sources(&keys, &above).await?;
             sources.extend(keys.into_iter().map(|key| (items.clone(), key)).zip(made_of));
         }
     }
