@@ -6,6 +6,7 @@ import random
 import tempfile
 import threading
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -18,7 +19,7 @@ from langgraph.checkpoint.serde.types import ERROR
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from mnemon import Engine
+from mnemon import Engine, InvalidValueError
 from mnemon.langgraph import MnemonSaver
 
 CONFIG: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -265,3 +266,75 @@ def test_pruning_keeps_what_delta_channels_are_made_from(saver: MnemonSaver) -> 
     graph.invoke({"items": ["more"]}, copied)
     assert "more" in str(graph.get_state(copied).values)
     assert graph.get_state(CONFIG).values == before
+
+
+def keeping(**options: Any) -> Any:
+    return MnemonSaver(Engine(), **options)
+
+
+@pytest.mark.parametrize("channel", [operator.add, DeltaChannel(lambda old, new: old + [one for some in new for one in some], snapshot_frequency=5)])
+def test_a_thread_keeps_its_last_checkpoints_through_an_agents_loop(channel: Any) -> None:
+    class State(TypedDict):
+        said: Annotated[list[str], channel]
+        steps: int
+
+    def act(state: State) -> dict[str, Any]:
+        return {"said": [f"step {state['steps']}"], "steps": state["steps"] + 1}
+
+    def graph(saver: Any) -> Any:
+        builder = StateGraph(State).add_node("act", act).add_edge(START, "act")
+        builder.add_conditional_edges("act", lambda state: END if state["steps"] % 10 == 0 else "act")
+        return builder.compile(checkpointer=saver)
+
+    config = {"configurable": {"thread_id": "1"}}
+    whole, kept = keeping(), keeping(keep_last=4)
+    for turn in range(5):
+        for saver in (whole, kept):
+            result = graph(saver).invoke({"said": [f"turn {turn}"], "steps": turn * 10}, config)
+            assert result["said"][-1] == f"step {turn * 10 + 9}" and len(result["said"]) == (turn + 1) * 11
+    all_states, states = (list(graph(saver).get_state_history(config)) for saver in (whole, kept))
+    # As many as were asked for, and those that their delta channels need.
+    assert 4 <= len(states) <= (4 if channel is operator.add else 14) < len(all_states)
+    assert [state.values for state in states[:4]] == [state.values for state in all_states[:4]]
+    assert [state.next for state in states[:4]] == [state.next for state in all_states[:4]]
+    assert stored(kept) < stored(whole) / 3
+    # The graph goes on from an earlier one that stayed.
+    assert graph(kept).invoke(None, states[2].config)["said"] == graph(whole).invoke(None, all_states[2].config)["said"]
+
+
+def test_what_is_kept_does_not_grow() -> None:
+    with Engine() as engine:
+        saver = MnemonSaver(engine, keep_last=8)
+        at, sizes = CONFIG, []
+        for number in range(60):
+            at = put(saver, at, once=at["configurable"].get("checkpoint_id"), each=number, **({"first": "stays"} if number == 0 else {}))
+            saver.put_writes(at, [("each", number)], "task")
+            sizes.append(stored(saver))
+        assert max(sizes[20:]) <= sizes[12] + 8
+        tuples = list(saver.list(CONFIG))
+        assert 8 <= len(tuples) <= 10
+        for number, one in zip(range(59, 0, -1), tuples, strict=False):
+            assert one.checkpoint["channel_values"]["each"] == number and one.checkpoint["channel_values"]["first"] == "stays"
+            assert [value for _, _, value in one.pending_writes] == [number]
+        # Another namespace of the thread, and another thread, are their own.
+        sub: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "sub"}}
+        put(saver, sub, each=1)
+        assert len(list(saver.list(sub))) == 1 and len(list(saver.list(CONFIG))) == len(tuples)
+
+
+def test_checkpoints_are_kept_for_a_time_and_the_newest_for_ever() -> None:
+    for options, left in [
+        ({"keep_for": timedelta(hours=1)}, 80),
+        ({"keep_for": timedelta(0)}, 32),
+        ({"keep_for": timedelta(0), "keep_last": 10}, 12),
+        ({"keep_for": timedelta(hours=1), "keep_last": 10}, 80),
+    ]:
+        saver, at = keeping(**options), CONFIG
+        for number in range(80):
+            at = put(saver, at, each=number)
+        found = list(saver.list(CONFIG))
+        assert len(found) <= left and found[0].checkpoint["channel_values"] == {"each": 79}, options
+        assert len(found) >= left - 31 if left < 80 else len(found) == 80, (options, len(found))
+    for wrong in [{"keep_last": 0}, {"keep_for": timedelta(-1)}]:
+        with pytest.raises(InvalidValueError, match="None to keep all"):
+            keeping(**wrong)

@@ -98,7 +98,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("unicode_normalization", &["lexical", "onnx"]),
     ("rayon", &["engine"]),
     ("axum", &["crates/server"]),
-    ("hyper", &["crates/server"]),
+    ("hyper", &["crates/cli", "crates/server"]),
     ("rmcp", &["crates/server"]),
     ("clap", &["crates/cli"]),
     ("anyhow", &["crates/cli", "crates/server"]),

@@ -35,6 +35,63 @@ fn messages_are_put_found_changed_and_deleted() {
     server.get(&one).assert_problem(404, "no such message");
 }
 
+/// What has expired is in no answer, over `/v1`, MCP and mem0's routes.
+#[test]
+fn expired_messages_are_in_no_answer() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let message = |id: &str, expires_at: &str| json!({ "role": "user", "content": format!("the ferry {id}"), "id": id, "expires_at": expires_at });
+    let messages = json!([message("gone", "2020-01-01"), message("kept", "2130-01-01"), { "role": "user", "content": "a boat", "id": "endless" }]);
+    assert_eq!(server.post("/v1/namespaces/users%2Fada/messages", json!({ "messages": messages })).status, 200);
+    let path = |rest: &str| format!("/v1/namespaces/users%2Fada{rest}");
+    server.get(&path("/messages/gone")).assert_problem(404, "no such message");
+    server.send("DELETE", &path("/messages/gone"), &[], None).assert_problem(404, "no such message");
+    assert_eq!(server.get(&path("/messages/kept")).body["expires_at"], "2130-01-01T00:00:00Z");
+    assert_eq!(server.get(&path("/messages/endless")).body.get("expires_at"), None);
+    let ids = |list: &Value| {
+        list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&server.get(&path("/sessions/default/messages")).body["messages"]), ["kept", "endless"]);
+    let mut found = ids(&server.post(&path("/recall"), json!({ "query": "ferry" })).body["hits"]);
+    found.sort();
+    assert_eq!(found, ["endless", "kept"]);
+
+    let ttl = |minutes: Value| server.send("PUT", &path("/ttl"), &[], Some(json!({ "ttl_minutes": minutes })));
+    assert_eq!(ttl(json!(60)).body["ttl_minutes"], 60.0);
+    assert_eq!(server.get("/v1/namespaces").body["namespaces"][0]["ttl_minutes"], 60.0);
+    let short = json!({ "messages": [{ "role": "user", "content": "soon", "id": "short" }] });
+    assert_eq!(server.post(&path("/messages"), short).status, 200);
+    assert!(server.get(&path("/messages/short")).body["expires_at"].is_string());
+    ttl(json!(0)).assert_problem(400, "a millisecond to a thousand years");
+    assert_eq!(ttl(Value::Null).body["ttl_minutes"], Value::Null);
+
+    let mcp = |name: &str, arguments: Value| {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": name, "arguments": arguments } });
+        server.send("POST", "/mcp", &[("accept", "application/json, text/event-stream")], Some(request)).body["result"]
+            .clone()
+    };
+    mcp("add_memory", json!({ "text": "a canoe", "user_id": "bob", "expires_at": "2130-01-01T00:00:00Z" }));
+    mcp("add_memory", json!({ "text": "a kayak", "user_id": "bob", "expires_at": "2020-01-01" }));
+    let memories = mcp("get_memories", json!({ "user_id": "bob" }))["structuredContent"]["memories"].clone();
+    assert_eq!((memories.as_array().unwrap().len(), &memories[0]["expires_at"]), (1, &json!("2130-01-01T00:00:00Z")));
+
+    for (text, date) in [("a raft", json!("2130-01-01")), ("a punt", json!("2020-01-01")), ("a skiff", Value::Null)] {
+        let add =
+            json!({ "messages": [{ "role": "user", "content": text }], "user_id": "eve", "expiration_date": date });
+        assert_eq!(server.post("/v3/memories/add", add).status, 200);
+    }
+    let all = server.post("/v3/memories", json!({ "filters": { "user_id": "eve" } })).body["results"].clone();
+    let mut dates: Vec<_> = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["memory"].to_string(), one["expiration_date"].to_string()))
+        .collect();
+    dates.sort();
+    let wanted = [("\"a raft\"", "\"2130-01-01\""), ("\"a skiff\"", "null")];
+    assert_eq!(dates, wanted.map(|(text, date)| (text.to_owned(), date.to_owned())));
+}
+
 /// A conversation as a chat API has it.
 fn chat() -> Vec<Value> {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\": 1}"}});
@@ -224,7 +281,7 @@ fn messages_without_text_are_stored() {
     assert_eq!(server.post("/v1/namespaces/a/recall", recall).body["hits"], json!([]));
     // mem0's add takes the others of the same call, too.
     let messages = json!([{ "role": "user", "content": "" }, { "role": "user", "content": "I like tea" }]);
-    let added = server.post("/v3/memories/add/", json!({ "messages": messages, "user_id": "ada" }));
+    let added = server.post("/v3/memories/add", json!({ "messages": messages, "user_id": "ada" }));
     assert_eq!(added.body["results"].as_array().unwrap().len(), 2, "{}", added.body);
 }
 

@@ -43,6 +43,7 @@ pub(super) fn body(operation: &str) -> Value {
         "post_namespaces_namespace_documents_search" => json!({ "filter": { "a": { "$eq": 1 } } }),
         "post_namespaces_namespace_forget" => json!({ "by": "messages", "ids": ["m1"] }),
         "post_namespaces_namespace_memory_tool" => json!({ "command": "view", "path": "/memories" }),
+        "put_namespaces_namespace_ttl" => json!({ "ttl_minutes": 60 }),
         "post_backup" => json!({ "path": "copy.redb" }),
         "post_reindex" => json!({ "precision": "f16" }),
         _ => panic!("{operation} has a body: give it a row"),

@@ -10,6 +10,7 @@ import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -56,6 +57,9 @@ _Found: TypeAlias = list[Head | None]
 TASKS = 8000
 # The checkpoints that are read at once where they are listed with `await`.
 TUPLES = 10
+# The most checkpoints that a put deletes, and how many are too old before it does, where the time alone decides.
+RETIRED = 100
+RETIRED_FOR = 32
 
 
 class MnemonSaver(BaseCheckpointSaver[str]):
@@ -63,6 +67,13 @@ class MnemonSaver(BaseCheckpointSaver[str]):
 
     All of LangGraph's interface, its optional methods too, sync and with `await`. The engine stays the caller's: close it after the
     saver's last call.
+
+    Every step of a graph puts a checkpoint, and all are kept unless the saver is told otherwise: `keep_last` of each thread and checkpoint
+    namespace, and those that were made within `keep_for`. With both, one stays if either keeps it. The newest always stays, and so do the
+    writes and values of those that stay, and the checkpoints that values of their delta channels are made from; parents of those that
+    stay may be missing. A put deletes those that are too many, up to 100 of them, once they are a quarter of `keep_last`, or 32 with
+    `keep_for` alone: it then reads the checkpoints that stay. So a thread whose checkpoints were kept until now becomes shorter put by
+    put; `prune` makes it short at once.
     """
 
     def __init__(
@@ -71,8 +82,15 @@ class MnemonSaver(BaseCheckpointSaver[str]):
         *,
         prefix: Sequence[str] = ("langgraph", "checkpoints"),
         serde: SerializerProtocol | None = None,
+        keep_last: int | None = None,
+        keep_for: timedelta | None = None,
     ) -> None:
         super().__init__(serde=serde)
+        if keep_last is not None and keep_last < 1:
+            raise InvalidValueError(f"keep_last is {keep_last}; keep 1 or more, or give None to keep all")
+        if keep_for is not None and keep_for < timedelta(0):
+            raise InvalidValueError(f"keep_for is {keep_for}; give a time that is not negative, or None to keep all")
+        self.keep_last, self.keep_for = keep_last, keep_for
         self.engine = engine_of(engine)
         self.prefix = tuple(prefix)
 
@@ -174,7 +192,28 @@ class MnemonSaver(BaseCheckpointSaver[str]):
                 yield DocumentOperation.put(*latest, {**last, "mixed": True}, index=[])
 
         commit(self.engine, change)
+        if self.keep_last is not None or self.keep_for is not None:
+            self._retire(thread, space)
         return _config(thread, space, checkpoint_id)
+
+    def _retire(self, thread: str, space: str) -> None:
+        """Deletes the oldest checkpoints of a namespace that are not to be kept, if there are enough of them."""
+        last = self.keep_last or 1
+        few = max(1, last // 4) if self.keep_last else RETIRED_FOR
+        end = None if self.keep_for is None else _first_id(datetime.now(timezone.utc) - self.keep_for)
+        where = {"space": space} | ({"id": {"$lt": end}} if end else {})
+        # Those that were put last are nearly always the last, and with a limit on time the last is none of these.
+        skipped = last - 1 + few if end is None or self.keep_last else few - 1
+        if not self.engine.documents(self._space(thread, "checkpoints")).search(where=where, limit=1, offset=skipped):
+            return
+
+        def choose(found: _Heads) -> _Heads:
+            newest_first = sorted(found, key=lambda head: head["id"], reverse=True)
+            gone = [head for head in newest_first[last:] if end is None or head["id"] < end][-RETIRED:]
+            gone_ids = {head["id"] for head in gone}
+            return self._needed(thread, found, [head for head in found if head["id"] not in gone_ids])
+
+        self._keep(thread, choose, space)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -234,17 +273,18 @@ class MnemonSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self.delete_thread(thread)
             else:
-                self._keep(thread, lambda found, thread=thread: self._needed(thread, found))  # type: ignore[misc]
+                self._keep(thread, lambda found, thread=thread: self._needed(thread, found, _latest_of(found)))  # type: ignore[misc]
 
-    def _needed(self, thread: str, found: _Heads) -> _Heads:
-        """The latest checkpoint of each namespace, and the ancestors that the values of its delta channels are made from."""
+    def _needed(self, thread: str, found: _Heads, wanted: _Heads) -> _Heads:
+        """These checkpoints, and the ancestors that the values of their delta channels are made from."""
         by_id = {(head["space"], head["id"]): head for head in found}
-        kept = []
-        for space, checkpoint_id in dict(sorted(by_id)).items():
-            head: Head | None = by_id[space, checkpoint_id]
+        kept = {}
+        for one in wanted:
+            head: Head | None = one
+            space = one["space"]
             open_channels: set[str] | None = None
             while head is not None:
-                kept.append(head)
+                kept[space, head["id"]] = head
                 state = self._known_state(thread, head)
                 if open_channels is None:
                     open_channels = set(state["metadata"].get("counters_since_delta_snapshot") or ())
@@ -252,13 +292,15 @@ class MnemonSaver(BaseCheckpointSaver[str]):
                 stored = heads(self.engine, self._channels(thread, space, versions))
                 open_channels -= {name for name, blob in zip(versions, stored, strict=True) if blob is not None}
                 head = by_id.get((space, state["parent"])) if open_channels else None
-        return kept
+        return [*kept.values()]
 
-    def _keep(self, thread: str, choose: Callable[[_Heads], _Heads]) -> None:
-        """Deletes the checkpoints that are not chosen, their writes, and the values that no other one has."""
+    def _keep(self, thread: str, choose: Callable[[_Heads], _Heads], only: str | None = None) -> None:
+        """Deletes the checkpoints that are not chosen, their writes, and the values that no other one has: in one namespace or in all."""
 
         def change() -> Iterator[DocumentOperation]:
-            documents = self._documents(self._space(thread, "checkpoints"))
+            documents = self._documents(self._space(thread, "checkpoints"), None if only is None else {"space": only})
+            if only is not None and (last := heads(self.engine, [self._latest(thread, only)])[0]):
+                documents[self._latest(thread, only)] = last
             found = [head for head in documents.values() if "space" in head]
             kept = choose(found)
             ids = {(head["space"], head["id"]) for head in kept}
@@ -400,6 +442,17 @@ class MnemonSaver(BaseCheckpointSaver[str]):
     def _load(self, blob: str) -> Any:
         kind, _, data = blob.rpartition(" ")
         return self.serde.loads_typed((kind, unpacked(data)))
+
+
+def _latest_of(found: _Heads) -> _Heads:
+    """The latest checkpoint of each namespace."""
+    return [*{head["space"]: head for head in sorted(found, key=lambda head: head["id"])}.values()]
+
+
+def _first_id(time: datetime) -> str:
+    """The least id that LangGraph makes at a time: a UUID of version 6, which begins with it."""
+    ticks = (time - datetime(1582, 10, 15, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 10
+    return f"{ticks >> 28:08x}-{ticks >> 12 & 0xFFFF:04x}-6{ticks & 0xFFF:03x}-"
 
 
 def _ids(config: RunnableConfig) -> tuple[str, str]:
