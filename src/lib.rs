@@ -300,7 +300,8 @@ pub use {
         time_expressions, time_expressions_at_offset,
     },
     store::{
-        Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StoredBlock,
+        Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo,
+        StoredBlock,
     },
     tokens::ApproximateTokenCounter,
 };

@@ -30,7 +30,8 @@ use crate::{
     message::Message,
     recall::{Hits, Query, Scope},
     store::{
-        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock, TransferReport,
+        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
+        TransferReport,
     },
 };
 

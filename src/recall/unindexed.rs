@@ -193,12 +193,7 @@ impl State {
 }
 
 /// Reads a message and its terms: `None` if it has no text, or was deleted by a commit that is not published yet.
-fn read(
-    snapshot: &Snapshot,
-    namespace: NamespaceId,
-    seq: u64,
-    language: Language,
-) -> Result<Option<AnalyzedMessage>> {
+fn read(snapshot: &Snapshot, namespace: NamespaceId, seq: u64, language: Language) -> Result<Option<AnalyzedMessage>> {
     match snapshot.messages().get(namespace, seq)? {
         Some(message) => analyze(snapshot, namespace, seq, &message, language),
         None => Ok(None),
@@ -239,11 +234,7 @@ fn analyze(
 impl UnindexedMessages<'_> {
     /// Replaces messages by what they were at the time that a query asks for, of those for which `may_be_hit` is true. They
     /// may be messages that are indexed. Cost: a copy of the unindexed messages, if there is anything to replace.
-    pub(super) fn with(
-        mut self,
-        versions: &[AnalyzedMessage],
-        may_be_hit: impl Fn(&UnindexedMessage) -> bool,
-    ) -> Self {
+    pub(super) fn with(mut self, versions: &[AnalyzedMessage], may_be_hit: impl Fn(&UnindexedMessage) -> bool) -> Self {
         if !versions.is_empty() {
             let mut state = State::clone(&self.state);
             versions.iter().for_each(|(message, _)| state.remove(message.seq));

@@ -227,10 +227,13 @@ impl Store {
                     Durability::Process => Syncs::None,
                 };
                 let durable = Durable::Now { two_phase, syncs };
-                self.run(|handle| handle.write(durable, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed)))
+                self.run(|handle| {
+                    handle.write(durable, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
+                })
             }
-            Target::Replica => self
-                .run(|handle| handle.write(Durable::Later, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))),
+            Target::Replica => self.run(|handle| {
+                handle.write(Durable::Later, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
+            }),
             Target::Primary(names, publish) => {
                 let noted = Arc::new(Mutex::new(ChangedKeys::new()));
                 let only = copying.is_none().then(primary::captured_tables);

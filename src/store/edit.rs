@@ -351,9 +351,9 @@ impl<'t> Edit<'t> {
             self.remove(namespace, old)?;
             record.revision = namespace.fresh_number();
             let seq = self.insert(namespace, record, SessionPosition::LongTerm(None))?;
-            return versions.iter().try_for_each(|(until, version)| {
-                self.add_version(namespace, seq, *until, version).map(drop)
-            });
+            return versions
+                .iter()
+                .try_for_each(|(until, version)| self.add_version(namespace, seq, *until, version).map(drop));
         }
         self.keep_old(namespace, &old)?;
         let keeps_vectors = old.record.same_vectors(&record);
