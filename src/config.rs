@@ -302,6 +302,12 @@ pub struct Config {
     /// background, which no recall waits for, and which is shared with other writes. A process that dies may lose the
     /// recalls of its last second, or the last 64.
     pub journal: usize,
+    /// Whether a message whose text, role or name is replaced keeps what it was, with the time of the change:
+    /// [`Engine::versions`](crate::Engine::versions) returns it, and [`Query::as_of`](crate::Query::as_of) finds and returns
+    /// messages as they were. Versions that are kept stay when it is false again; they go with their message. With a shared
+    /// database, each machine keeps those of the messages that it replaces. Cost: a copy of the message for each change of
+    /// it, in the same commit. Default: false.
+    pub keep_versions: bool,
     /// Memory of the store's page cache, in bytes. The system caches the file as well. Default: 16 MiB.
     pub cache_bytes: usize,
     /// The failures that a commit survives: power failures too, or only kills of the process. Default: [`Durability::Disk`].
@@ -345,6 +351,7 @@ impl Default for Config {
             embedding_cache_file_bytes: 1 << 30,
             memory_budget: 1 << 30,
             journal: 0,
+            keep_versions: false,
             cache_bytes: 16 << 20,
             durability: Durability::Disk,
             two_phase_commit: false,
@@ -375,6 +382,7 @@ setters!(Config {
     embedding_cache_file_bytes: u64,
     memory_budget: usize,
     journal: usize,
+    keep_versions: bool,
     cache_bytes: usize,
     durability: Durability,
     two_phase_commit: bool,

@@ -275,7 +275,7 @@ impl Fixture {
 fn open(folder: &Path, model: &str) -> Engine {
     let mut config = Config::default();
     (config.flush_size, config.idle_flush) = (100_000, None);
-    config.journal = 100;
+    (config.journal, config.keep_versions) = (100, true);
     config.embedding_cache_file = Some(folder.join("cache"));
     Engine::builder(folder.join("memory.redb"))
         .config(config)
@@ -299,6 +299,8 @@ fn filled(test: &mut Fixture, kept: &Namespace, gone: &Namespace) -> (Traces, Ve
     test.assert_there(&traces);
     let (journal, parts) = (test.tables().into_iter().find(|(table, _)| table == "journal").unwrap().1, traces.parts());
     assert!(found(&journal, &parts).is_some(), "the journal has the question");
+    let versions = test.tables().into_iter().find(|(table, _)| table == "message_versions").unwrap().1;
+    assert!(found(&versions, &parts).is_some(), "an edited message has a version");
     (traces, ids, session)
 }
 

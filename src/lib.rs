@@ -299,7 +299,10 @@ pub use {
         MAX_K, MAX_QUERY_BYTES, QueryOptions, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, Unit,
         time_expressions, time_expressions_at_offset,
     },
-    store::{Checkpoint, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo, StoredBlock},
+    store::{
+        Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo,
+        StoredBlock,
+    },
     tokens::ApproximateTokenCounter,
 };
 #[cfg(feature = "onnx")]

@@ -29,7 +29,10 @@ use crate::{
     lexical::Language,
     message::Message,
     recall::{Hits, Query, Scope},
-    store::{NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock, TransferReport},
+    store::{
+        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
+        TransferReport,
+    },
 };
 
 /// Declares the blocking twins of async methods: each runs the async one on the calling thread. Needs `block_on` in
@@ -73,6 +76,7 @@ impl BlockingEngine<'_> {
         fn journal(namespace: &Namespace, limit: usize, before: Option<u64>) -> Result<Vec<JournalEntry>>;
         fn replay(entry: &JournalEntry) -> Result<Replay>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
+        fn versions(namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>>;
         fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;

@@ -19,7 +19,7 @@ use crate::{
     ids::Namespace,
     message::Message,
     recall::{Hits, Query, Scope},
-    store::Transaction,
+    store::{MessageVersion, Transaction},
 };
 
 impl Engine {
@@ -100,6 +100,23 @@ impl Engine {
             core.store().in_namespace(&namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, &id))
         };
         self.core().run(Lane::Store, message).await
+    }
+
+    /// Returns what a message was before each change of its text, role or name, oldest first, with the times of the changes.
+    /// There are versions of the changes that an engine made with [`Config::keep_versions`](field@Config::keep_versions);
+    /// a change of metadata alone makes none. Their metadata is that of the time of the change. Empty for an unknown message.
+    /// A message that is moved to another session keeps its versions; one that is deleted, and put or restored again, and a
+    /// copy of a session begin without.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn versions(&self, namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let versions = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, namespace| snapshot.messages().versions(namespace, &id))
+        };
+        self.core().run(Lane::Store, versions).await
     }
 
     /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.

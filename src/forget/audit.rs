@@ -94,7 +94,8 @@ pub enum ForgetTarget {
 pub struct Forgotten {
     /// Messages.
     pub messages: u64,
-    /// Earlier versions of messages that were kept for checkpoints.
+    /// Earlier versions of messages that were kept for checkpoints, or by
+    /// [`Config::keep_versions`](field@crate::Config::keep_versions).
     pub old_messages: u64,
     /// Documents.
     pub documents: u64,

@@ -143,11 +143,25 @@ impl Gathering<'_> {
         let mut rest = &cosines[..];
         let mut cursor = SessionCursor::default();
         let evidence = Evidence { index, query, scores, names: Names::new(&terms), origin: context.origin };
+        let score = |document: u32| scores.get(first_unindexed + document);
+        let of_unindexed = |document: u32| {
+            let (message, length) = (unindexed.message(document), unindexed.terms().length(document));
+            evidence.of_unindexed(message, length, score(document))
+        };
         let mut candidates: Vec<Candidate> = messages
             .into_iter()
             .map(|rows| {
                 let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-                evidence.of_rows(rows, cosines, &mut cursor)
+                let found = evidence.of_rows(rows, cosines, &mut cursor);
+                // As of a time at which the message was another one, its words are those of then.
+                match unindexed.document(found.seq) {
+                    None => found,
+                    Some(document) => {
+                        let Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, .. } = found;
+                        let then = of_unindexed(document);
+                        Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, ..then }
+                    }
+                }
             })
             .collect();
         let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
@@ -159,11 +173,8 @@ impl Gathering<'_> {
         let mut new: Vec<(u32, &UnindexedMessage)> = new.take(wanted.saturating_add(1)).collect();
         is_exhaustive &= new.len() <= wanted;
         new.truncate(wanted);
-        let score = |document: u32| scores.get(first_unindexed + document);
         is_exhaustive &= context.by_terms.retain(&mut new, |&(document, _)| score(document), |_| true);
-        candidates.extend(new.into_iter().map(|(document, message)| {
-            evidence.of_unindexed(message, unindexed.terms().length(document), score(document))
-        }));
+        candidates.extend(new.into_iter().map(|(document, _)| of_unindexed(document)));
         Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn find_hits(
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let reader = snapshot.messages().reader()?;
+        let reader = snapshot.messages().reader(options.as_of)?;
         let choice = Choice {
             prepared,
             options,

@@ -177,8 +177,7 @@ impl<'s> MultiNamespaceSearch<'s> {
         while let Some((_, loaded)) = walk.next()? {
             let LoadedMessages { index, unindexed } = (*loaded).as_ref();
             let (index, query) = (index.read(), &walk.query);
-            let unindexed =
-                unindexed.messages(query.namespace, index.language, query.deadline, self.resources.store)?;
+            let unindexed = query.unindexed(unindexed, index.language, self.resources.store)?;
             index.lexical.add_to(&mut collection, context.terms(index.language, query), unindexed.terms());
         }
         Ok(collection)

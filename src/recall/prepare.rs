@@ -13,13 +13,14 @@ use super::{
     rank::Ranker,
     row_filter::Filter,
     statistics::ScoreStatistics,
-    unindexed::{UnindexedMessage, UnindexedMessages},
+    unindexed::{self, AnalyzedMessage, Unindexed, UnindexedMessage, UnindexedMessages},
     when::{TimeSpan, time_expressions},
 };
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
+    lexical::Language,
     message::Timestamp,
     store::{RowMeta, Snapshot, Store},
 };
@@ -42,6 +43,8 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) ids: Option<Vec<u64>>,
     /// The sequence number before which messages had been put at the time of [`Query::as_of`].
     pub(super) put_before: Option<u64>,
+    /// What messages were at that time, of those that have changed since.
+    changed: Arc<Vec<AnalyzedMessage>>,
     /// The messages that the filter on metadata matches.
     pub(super) matching: Option<Arc<MatchingMessages>>,
     /// The sequence numbers of messages to leave out. They are few, so they are dropped from the results of a search.
@@ -107,6 +110,7 @@ impl<'a> PreparedQuery<'a> {
         }
         if let Some(time) = self.query.options.as_of {
             self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
+            self.changed = Arc::new(unindexed::read_as_of(snapshot, namespace, time)?);
         }
         Ok(true)
     }
@@ -136,6 +140,17 @@ impl<'a> PreparedQuery<'a> {
         PreparedQuery { vectors, except, strategy, ..Self::unresolved(query, namespace) }
     }
 
+    /// Returns the messages that the query finds by words alone, in an index of this language.
+    pub(super) fn unindexed<'u>(
+        &self,
+        unindexed: &'u Unindexed,
+        language: Language,
+        store: &Store,
+    ) -> Result<UnindexedMessages<'u>> {
+        let messages = unindexed.messages(self.namespace, language, self.deadline, store)?;
+        Ok(messages.with(&self.changed, |message| self.allows(message)))
+    }
+
     /// Returns the number of excepted messages that a search of the index may find.
     pub(super) fn excepted(&self, unindexed: &UnindexedMessages) -> usize {
         self.except.iter().filter(|&&seq| !unindexed.contains(seq)).count()
@@ -145,7 +160,7 @@ impl<'a> PreparedQuery<'a> {
     pub(super) fn pending(&self, unindexed: &UnindexedMessages) -> usize {
         match self.filter == Filter::default() {
             true => unindexed.len() - (self.except.len() - self.excepted(unindexed)),
-            false => unindexed.iter().filter(|message| self.allows(message)).count(),
+            false => unindexed.iter().filter(|message| !message.is_version && self.allows(message)).count(),
         }
     }
 
@@ -180,6 +195,7 @@ impl<'a> PreparedQuery<'a> {
             session: None,
             ids: None,
             put_before: None,
+            changed: Arc::default(),
             matching: None,
             except: HashSet::new(),
             strategy: query.options.strategy,

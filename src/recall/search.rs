@@ -219,8 +219,7 @@ impl<'s> IndexSearch<'s> {
     }
 
     fn unindexed_messages(&self, language: Language) -> Result<UnindexedMessages<'s>> {
-        let PreparedQuery { namespace, deadline, .. } = *self.query;
-        self.unindexed.messages(namespace, language, deadline, self.resources.store)
+        self.query.unindexed(self.unindexed, language, self.resources.store)
     }
 
     /// Scores all rows, also those that are not allowed, by the query's one vector. Sets `allowed`.

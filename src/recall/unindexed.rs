@@ -1,9 +1,10 @@
 //! The messages of a namespace that are stored and not indexed: pending ones, and those in short-term buffers.
 //!
 //! A recall finds them by their words until they are embedded. The first recall after a put reads and analyzes what
-//! is new; postings in memory serve it and the following ones.
+//! is new; postings in memory serve it and the following ones. A query as of a time finds messages that changed since by
+//! their words of then in the same way.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, ops::Deref, time::Instant};
 
 use mnemon_index::is_past;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -12,7 +13,7 @@ use crate::{
     error::Result,
     ids::NamespaceId,
     lexical::{Analyzer, Language, OpenSegment, SpeakerAndQuestion},
-    message::{IndexedText, Role, Timestamp},
+    message::{IndexedText, Message, Role, Timestamp},
     store::{IndexNeed, Snapshot, Store, UnindexedChange},
 };
 
@@ -20,7 +21,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Unindexed(RwLock<State>);
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     /// The sequence numbers of messages that no recall has read yet, each with the number of the change that made it
     /// so.
@@ -38,19 +39,42 @@ struct State {
 }
 
 /// A message that a recall finds by its words.
+#[derive(Clone)]
 pub(super) struct UnindexedMessage {
     pub(super) seq: u64,
     pub(super) session: u32,
     pub(super) role: Role,
     pub(super) created_at: Option<Timestamp>,
     pub(super) speech: SpeakerAndQuestion,
+    /// It is what the message was at the time that the query asks for.
+    pub(super) is_version: bool,
 }
+
+/// A message with its terms.
+pub(super) type AnalyzedMessage = (UnindexedMessage, Vec<u64>);
 
 /// The unindexed messages with text at some time. None is added or removed while this value exists.
 pub(crate) struct UnindexedMessages<'a> {
-    state: RwLockReadGuard<'a, State>,
+    state: ReadState<'a>,
     /// The deadline passed before all were read.
     pub(super) is_late: bool,
+}
+
+enum ReadState<'a> {
+    Shared(RwLockReadGuard<'a, State>),
+    /// That of one query.
+    Own(Box<State>),
+}
+
+impl Deref for ReadState<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        match self {
+            ReadState::Shared(state) => state,
+            ReadState::Own(state) => state,
+        }
+    }
 }
 
 impl Unindexed {
@@ -100,7 +124,7 @@ impl Unindexed {
     ) -> Result<UnindexedMessages<'_>> {
         let state = self.0.read();
         if state.unread.is_empty() && state.is_in(language) {
-            return Ok(UnindexedMessages { state, is_late: false });
+            return Ok(UnindexedMessages { state: ReadState::Shared(state), is_late: false });
         }
         drop(state);
         loop {
@@ -118,7 +142,8 @@ impl Unindexed {
             // Otherwise a recall that began before the language changed asked for the old one meanwhile.
             if state.is_in(language) {
                 found.into_iter().for_each(|(seq, change, message)| state.add(seq, change, message));
-                return Ok(UnindexedMessages { state: RwLockWriteGuard::downgrade(state), is_late });
+                let state = ReadState::Shared(RwLockWriteGuard::downgrade(state));
+                return Ok(UnindexedMessages { state, is_late });
             }
         }
     }
@@ -141,15 +166,17 @@ impl State {
     }
 
     /// Adds a message that was read, unless it changed meanwhile or another recall added it.
-    fn add(&mut self, seq: u64, change: u64, message: Option<(UnindexedMessage, Vec<u64>)>) {
+    fn add(&mut self, seq: u64, change: u64, message: Option<AnalyzedMessage>) {
         if self.unread.get(&seq) != Some(&change) {
             return;
         }
         self.unread.remove(&seq);
-        if let Some((message, terms)) = message {
-            self.positions.insert(seq, self.terms.push(terms));
-            self.messages.push(Some(message));
-        }
+        message.into_iter().for_each(|message| self.push(message));
+    }
+
+    fn push(&mut self, (message, terms): AnalyzedMessage) {
+        self.positions.insert(message.seq, self.terms.push(terms));
+        self.messages.push(Some(message));
     }
 
     fn remove(&mut self, seq: u64) {
@@ -166,15 +193,33 @@ impl State {
 }
 
 /// Reads a message and its terms: `None` if it has no text, or was deleted by a commit that is not published yet.
-fn read(
+fn read(snapshot: &Snapshot, namespace: NamespaceId, seq: u64, language: Language) -> Result<Option<AnalyzedMessage>> {
+    match snapshot.messages().get(namespace, seq)? {
+        Some(message) => analyze(snapshot, namespace, seq, &message, language),
+        None => Ok(None),
+    }
+}
+
+/// Reads what the messages of a namespace were at a time, of those that have changed since, with their terms.
+pub(super) fn read_as_of(snapshot: &Snapshot, namespace: NamespaceId, time: Timestamp) -> Result<Vec<AnalyzedMessage>> {
+    let language = snapshot.namespaces().language(namespace)?.language;
+    let mut read = Vec::new();
+    for (seq, message) in snapshot.messages().as_of(namespace, time)? {
+        let analyzed = analyze(snapshot, namespace, seq, &message, language)?;
+        read.extend(analyzed.map(|(message, terms)| (UnindexedMessage { is_version: true, ..message }, terms)));
+    }
+    Ok(read)
+}
+
+fn analyze(
     snapshot: &Snapshot,
     namespace: NamespaceId,
     seq: u64,
+    message: &Message,
     language: Language,
-) -> Result<Option<(UnindexedMessage, Vec<u64>)>> {
-    let Some(message) = snapshot.messages().get(namespace, seq)? else { return Ok(None) };
+) -> Result<Option<AnalyzedMessage>> {
     let Some(session) = snapshot.sessions().number(namespace, &message.session)? else { return Ok(None) };
-    let text = IndexedText::of(&message);
+    let text = IndexedText::of(message);
     if text.trim().is_empty() {
         return Ok(None);
     }
@@ -183,10 +228,22 @@ fn read(
     analyzer.terms(&text, &mut terms);
     let (role, created_at, speech) =
         (message.role, message.created_at, SpeakerAndQuestion::of(analyzer, text.name(), &text));
-    Ok(Some((UnindexedMessage { seq, session, role, created_at, speech }, terms)))
+    Ok(Some((UnindexedMessage { seq, session, role, created_at, speech, is_version: false }, terms)))
 }
 
 impl UnindexedMessages<'_> {
+    /// Replaces messages by what they were at the time that a query asks for, of those for which `may_be_hit` is true. They
+    /// may be messages that are indexed. Cost: a copy of the unindexed messages, if there is anything to replace.
+    pub(super) fn with(mut self, versions: &[AnalyzedMessage], may_be_hit: impl Fn(&UnindexedMessage) -> bool) -> Self {
+        if !versions.is_empty() {
+            let mut state = State::clone(&self.state);
+            versions.iter().for_each(|(message, _)| state.remove(message.seq));
+            versions.iter().filter(|(message, _)| may_be_hit(message)).for_each(|version| state.push(version.clone()));
+            self.state = ReadState::Own(Box::new(state));
+        }
+        self
+    }
+
     /// The terms of the messages: a document for each.
     pub(super) fn terms(&self) -> &OpenSegment {
         &self.state.terms
@@ -200,6 +257,11 @@ impl UnindexedMessages<'_> {
     /// Returns the message with a document.
     pub(super) fn message(&self, document: u32) -> &UnindexedMessage {
         self.state.messages[document as usize].as_ref().expect("removed documents have no postings")
+    }
+
+    /// Returns the document of a message.
+    pub(super) fn document(&self, seq: u64) -> Option<u32> {
+        self.state.positions.get(&seq).copied()
     }
 
     /// Returns the documents of all messages, the newest first.

@@ -217,6 +217,7 @@ impl Store {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
         let copying = self.changes.lock();
+        let versions = self.config.keep_versions;
         match target {
             Target::File => {
                 let two_phase = self.config.two_phase_commit;
@@ -226,10 +227,13 @@ impl Store {
                     Durability::Process => Syncs::None,
                 };
                 let durable = Durable::Now { two_phase, syncs };
-                self.run(|handle| handle.write(durable, all_keys(&copying), |t| change(t).map(Outcome::Committed)))
+                self.run(|handle| {
+                    handle.write(durable, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
+                })
             }
-            Target::Replica => self
-                .run(|handle| handle.write(Durable::Later, all_keys(&copying), |t| change(t).map(Outcome::Committed))),
+            Target::Replica => self.run(|handle| {
+                handle.write(Durable::Later, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
+            }),
             Target::Primary(names, publish) => {
                 let noted = Arc::new(Mutex::new(ChangedKeys::new()));
                 let only = copying.is_none().then(primary::captured_tables);
@@ -246,7 +250,7 @@ impl Store {
                     }
                     value.map(Outcome::Committed)
                 };
-                let outcome = self.run(|handle| handle.write(Durable::Later, Some(log), published))?;
+                let outcome = self.run(|handle| handle.write(Durable::Later, Some(log), versions, published))?;
                 if let (Outcome::Committed(_), Some(copying)) = (&outcome, &*copying) {
                     merge(&mut copying.lock(), std::mem::take(&mut *noted.lock()));
                 }
@@ -503,7 +507,7 @@ fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Datab
 
 /// Creates the tables of a new database.
 pub(super) fn create_tables(opened: &Opened<redb::Database>) -> Result<()> {
-    let tables = WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None);
+    let tables = WriteTransaction::new(opened.database.begin_write().map_err(storage)?, None, false);
     upgrade::create(&tables)?;
     tables.commit()
 }

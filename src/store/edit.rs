@@ -1,7 +1,7 @@
 //! The steps of which every change of messages consists, on the tables of messages, which are all open meanwhile.
 //!
 //! Only this file knows the consequences of a change of a message. Invariants at the end of each step:
-//! - A message is in the history of its session. If it expires, a row says when.
+//! - A message is in the history of its session. If it expires, a row says when. Its versions are removed with it.
 //! - A message has its vectors or is pending, in every live generation, if and only if it has text and is not in the
 //!   buffer.
 //! - The state of a session at each of its checkpoints can be restored from what is stored.
@@ -15,6 +15,7 @@ use super::{
     effects::{BufferChange, Effects, IndexNeed, UnindexedChange},
     generations::Generations,
     message_record::{MessageRecord, StoredMessage},
+    message_versions::{self, VersionKey},
     namespaces::{self, Namespaces},
     put_times::PutTimes,
     schema::*,
@@ -67,6 +68,8 @@ pub(super) struct Edit<'t> {
     history: WriteTable<'t, (u32, u32, u64), u32>,
     /// Opened when the first message that expires is written or deleted.
     expiry: Option<WriteTable<'t, (i64, &'static str, u64), ()>>,
+    /// Opened when the first message is replaced or deleted.
+    versions: Option<WriteTable<'t, VersionKey, Bytes>>,
     /// The times to live of the namespaces whose messages were put without a time of expiry.
     times_to_live: HashMap<NamespaceId, Option<i64>>,
     /// The records of the namespaces that were opened, written at the end.
@@ -89,6 +92,7 @@ impl<'t> Edit<'t> {
             ids: tables.table(IDS)?,
             history: tables.table(HISTORY)?,
             expiry: None,
+            versions: None,
             times_to_live: HashMap::new(),
             records: HashMap::new(),
             first_put: HashMap::new(),
@@ -304,7 +308,12 @@ impl<'t> Edit<'t> {
                 if let (Some(old), Some(new)) = (&old, &new) {
                     self.note_replaced(old, &new.record)?;
                 }
-                old.map_or(Ok(()), |old| self.forget(namespace, old))?;
+                match (old, &new) {
+                    (None, _) => {}
+                    (Some(old), None) => self.forget(namespace, old)?,
+                    // Its versions are set beside it.
+                    (Some(old), Some(_)) => self.take_out(namespace, old)?,
+                }
                 new.map_or(Ok(()), |new| self.add(namespace, new))
             }
         }
@@ -334,10 +343,17 @@ impl<'t> Edit<'t> {
         mut record: MessageRecord,
     ) -> Result<()> {
         self.note_replaced(&old, &record)?;
+        if self.tables.keeps_versions() && !old.record.same_content(&record) {
+            message_versions::keep(self.versions()?, namespace.id(), old.seq, &old.record)?;
+        }
         if record.session != old.record.session {
+            let versions = message_versions::records(self.versions()?, namespace.id(), old.seq)?;
             self.remove(namespace, old)?;
             record.revision = namespace.fresh_number();
-            return self.insert(namespace, record, SessionPosition::LongTerm(None)).map(drop);
+            let seq = self.insert(namespace, record, SessionPosition::LongTerm(None))?;
+            return versions
+                .iter()
+                .try_for_each(|(until, version)| self.add_version(namespace, seq, *until, version).map(drop));
         }
         self.keep_old(namespace, &old)?;
         let keeps_vectors = old.record.same_vectors(&record);
@@ -382,8 +398,13 @@ impl<'t> Edit<'t> {
         self.forget(namespace, old)
     }
 
-    /// Deletes a message with all that was derived from it, and does not keep it for a checkpoint.
+    /// Deletes a message with its versions and all that was derived from it, and does not keep it for a checkpoint.
     pub(super) fn forget(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
+        message_versions::remove(self.versions()?, namespace.id(), old.seq)?;
+        self.take_out(namespace, old)
+    }
+
+    fn take_out(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
         let key = (namespace.record.id, old.seq);
         namespace.record.messages -= 1;
         self.messages.remove(key)?;
@@ -431,6 +452,25 @@ impl<'t> Edit<'t> {
             }
         }
         self.write(namespace, StoredMessage { position, ..old }, true)
+    }
+
+    /// Stores a version of a message. Returns false if it has one until this time, which is replaced.
+    pub(super) fn add_version(
+        &mut self,
+        namespace: &OpenNamespace,
+        seq: u64,
+        until: Timestamp,
+        version: &MessageRecord,
+    ) -> Result<bool> {
+        let key = (namespace.record.id, seq, until.as_micros());
+        Ok(self.versions()?.insert(key, codec::encode(version).as_slice())?.is_none())
+    }
+
+    fn versions(&mut self) -> Result<&mut WriteTable<'t, VersionKey, Bytes>> {
+        if self.versions.is_none() {
+            self.versions = Some(self.tables.table(MESSAGE_VERSIONS)?);
+        }
+        Ok(self.versions.as_mut().expect("set above"))
     }
 
     /// Notes when a message expires, instead of when it did.

@@ -8,6 +8,7 @@ use super::{
     documents::{self, Documents},
     export_line::*,
     message_record::{MessageRecord, OldMessage},
+    message_versions,
     namespaces::Namespaces,
     schema::*,
     sessions::{Idle, Sessions, Window},
@@ -184,6 +185,11 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             self.message(record, Place::new(seq, SessionPosition::read(position), Some(checkpoint)))?;
         }
         let messages = self.tables.table(MESSAGES)?;
+        // A salvage reads files of earlier schemas, too, which have no such table.
+        let versions = match self.tables.table(MESSAGE_VERSIONS) {
+            Err(_) if self.lost.is_some() => None,
+            table => Some(table?),
+        };
         for entry in self.tables.table(HISTORY)?.range((id, session, 0)..=(id, session, u64::MAX))? {
             let (key, position) = entry?;
             let seq = key.value().2;
@@ -193,6 +199,11 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             }
             self.report.messages += 1;
             self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
+            if let Some(versions) = &versions {
+                let records = self.found(message_versions::records(versions, namespace, seq))?.unwrap_or_default();
+                let line = |(until, record)| self.message(record, Place::until(seq, until));
+                records.into_iter().try_for_each(line)?;
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! A header comes first and an end last. Between them is each namespace: its line, the blocks that its sessions share,
 //! and then each session: its line, its batches, its blocks, its checkpoints, the blocks and messages that are kept for
-//! checkpoints, and its messages in order. The documents of the namespace follow its sessions. What else a namespace
+//! checkpoints, and its messages in order, each followed by its earlier versions. The documents of the namespace follow its sessions. What else a namespace
 //! comes to have follows as lines of a kind of its own.
 //!
 //! An export contains no derived data: no vectors, terms or graphs, and no numbers of namespaces and sessions.
@@ -59,7 +59,7 @@ pub(crate) struct ExportHeader {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct End {
-    /// Number of messages in the export, including those that are kept for checkpoints.
+    /// Number of messages in the export, including those that are kept for checkpoints, and earlier versions.
     pub(super) messages: u64,
     /// Number of documents.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -192,6 +192,9 @@ pub(crate) struct Place {
     buffered: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch: Option<u32>,
+    /// The time until which the message was so. Without one, it is a message as it is now, or was at the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Timestamp>,
 }
 
 impl ExportHeader {
@@ -225,7 +228,12 @@ impl Place {
             SessionPosition::Buffer => (true, None),
             SessionPosition::LongTerm(batch) => (false, batch),
         };
-        Place { seq, checkpoint, buffered, batch }
+        Place { seq, checkpoint, buffered, batch, until: None }
+    }
+
+    /// The place of a version of a message.
+    pub(super) fn until(seq: u64, until: Timestamp) -> Self {
+        Place { until: Some(until), ..Place::new(seq, SessionPosition::LongTerm(None), None) }
     }
 
     pub(super) fn position(&self) -> Result<SessionPosition, String> {
@@ -275,7 +283,7 @@ fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, String> 
 }
 
 fn message(mut object: Map<String, Value>) -> Result<MessageLine, String> {
-    let names = ["seq", "checkpoint", "buffered", "batch"];
+    let names = ["seq", "checkpoint", "buffered", "batch", "until"];
     let place = names.into_iter().filter_map(|name| object.remove_entry(name)).collect();
     Ok(MessageLine { place: fields(place)?, message: fields(object)? })
 }

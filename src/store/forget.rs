@@ -19,6 +19,7 @@ use super::{
     generations::records,
     journal::Journal,
     message_record::{MessageRecord, OldMessage},
+    message_versions,
     namespaces::Namespaces,
     removal,
     schema::*,
@@ -109,6 +110,7 @@ impl EditForget<'_> {
         Holds(self.0).check(name)?;
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
         let mut touched = TouchedSessions::new();
+        self.old_messages(id, piece, &mut touched, result)?;
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(name)?;
         for message in ids {
@@ -120,7 +122,6 @@ impl EditForget<'_> {
         }
         edit.close(namespace);
         edit.finish()?;
-        self.old_messages(id, piece, &mut touched, result)?;
         self.settle(name, id, touched, result)
     }
 
@@ -198,7 +199,7 @@ impl EditForget<'_> {
         Ok(())
     }
 
-    /// Deletes the versions of messages that a piece selects and that are kept for checkpoints.
+    /// Deletes the earlier versions of messages that a piece selects, also those that are kept for checkpoints.
     fn old_messages(
         &self,
         id: NamespaceId,
@@ -215,8 +216,25 @@ impl EditForget<'_> {
             }
             Ok(())
         })?;
-        result.forgotten.old_messages += keys.len() as u64;
-        keys.into_iter().try_for_each(|key| Checkpoints(self.0).remove_old_message(key))
+        let mut versions = Vec::new();
+        let history = self.0.table(HISTORY)?;
+        message_versions::visit(&self.0.table(MESSAGE_VERSIONS)?, id, |key, record| {
+            if piece.selects_old(&record)? {
+                // An edit may have moved the message out of the session of the version.
+                if let Some(session) = Sessions(self.0).number(id, &record.session)? {
+                    let position = sessions::position(&history, id.0, session, key.1)?;
+                    note(touched, session, position.unwrap_or(SessionPosition::LongTerm(None)));
+                }
+                result.touched.insert(id);
+                result.note(&record)?;
+                versions.push(key);
+            }
+            Ok(())
+        })?;
+        result.forgotten.old_messages += (keys.len() + versions.len()) as u64;
+        keys.into_iter().try_for_each(|key| Checkpoints(self.0).remove_old_message(key))?;
+        let mut table = self.0.table(MESSAGE_VERSIONS)?;
+        versions.into_iter().try_for_each(|key| table.remove(key).map(drop))
     }
 
     /// Drops what was made of forgotten messages, and deletes sessions that have no message left.
@@ -274,7 +292,7 @@ fn note(touched: &mut TouchedSessions, session: u32, position: SessionPosition) 
 /// What one commit forgets in a namespace.
 #[derive(Clone, Debug)]
 pub(crate) enum ForgetPiece {
-    /// Messages by their ids. With a filter, also the versions of messages that match it and are kept for checkpoints.
+    /// Messages by their ids. With a filter, also the earlier versions of messages that match it.
     Messages(HashSet<String>, Option<MetadataFilter>),
     /// Documents by their keys.
     Documents(Vec<String>),
@@ -285,7 +303,7 @@ pub(crate) enum ForgetPiece {
 }
 
 impl ForgetPiece {
-    /// Returns true if a version of a message that is kept for a checkpoint is to be forgotten.
+    /// Returns true if an earlier version of a message is to be forgotten.
     pub(super) fn selects_old(&self, record: &MessageRecord) -> Result<bool> {
         Ok(match self {
             ForgetPiece::Messages(ids, filter) => {
@@ -390,11 +408,11 @@ impl<T: Tables> ForgetTexts<'_, T> {
         piece: &ForgetPiece,
         visit: &mut impl FnMut(MessageRecord) -> Result<()>,
     ) -> Result<()> {
-        Checkpoints(self.0).visit_old_messages(namespace, |_, OldMessage { record, .. }| {
-            match piece.selects_old(&record)? {
-                true => visit(record),
-                false => Ok(()),
-            }
-        })
+        let mut visit_selected = |record| match piece.selects_old(&record)? {
+            true => visit(record),
+            false => Ok(()),
+        };
+        Checkpoints(self.0).visit_old_messages(namespace, |_, OldMessage { record, .. }| visit_selected(record))?;
+        message_versions::visit(&self.0.table(MESSAGE_VERSIONS)?, namespace, |_, record| visit_selected(record))
     }
 }

@@ -125,6 +125,7 @@ impl Handle {
         &self,
         durable: Durable,
         changes: Option<ChangeLog>,
+        keeps_versions: bool,
         change: impl FnOnce(&Transaction) -> Result<Outcome<T>>,
     ) -> Result<Outcome<T>> {
         let database = self.database.read();
@@ -139,7 +140,7 @@ impl Handle {
                 Durable::Now { two_phase, .. } => tables.set_two_phase_commit(two_phase),
                 Durable::Later => tables.set_durability(Durability::None).map_err(storage)?,
             }
-            let transaction = Transaction::new(WriteTransaction::new(tables, changes));
+            let transaction = Transaction::new(WriteTransaction::new(tables, changes, keeps_versions));
             let outcome = change(&transaction).map_err(|error| self.pages.explain(error))?;
             if let Outcome::RolledBack = outcome {
                 return Ok(outcome);

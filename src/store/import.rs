@@ -229,6 +229,17 @@ impl ImportedSession {
         let position = place.position().map_err(|reason| target.fault(reason))?;
         namespace.check_seq(target, "seq", place.seq, namespace.next_seq)?;
         let seq = place.seq + namespace.raise;
+        if let Some(until) = place.until {
+            target.messages += 1;
+            let edit = &mut target.documents.edit;
+            let is_known = edit.find(&namespace.open, &message.id)?.is_some_and(|known| known.seq == seq);
+            let version = MessageRecord::new(&message, 0);
+            let is_new = is_known && edit.add_version(&namespace.open, seq, until, &version)?;
+            return target.ensure(is_new, || {
+                let (id, seq) = (&message.id, place.seq);
+                format!("no message with the id {id:?} and seq {seq} before this version of it, or a second version until {until}")
+            });
+        }
         target.ensure(message.session == self.name, || {
             format!("a message of session {:?} among those of {:?}", message.session, self.name)
         })?;

@@ -25,6 +25,7 @@ mod tables;
 mod schema;
 
 mod message_record;
+mod message_versions;
 mod precision;
 mod row_layout;
 
@@ -122,6 +123,7 @@ pub(crate) use forget::{ForgetPiece, ForgetResult};
 #[cfg(all(fuzzing, feature = "onnx"))]
 pub(crate) use fuzzing::decode_records;
 pub(crate) use generations::Generation;
+pub use message_versions::MessageVersion;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use open::guarded;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};

@@ -182,6 +182,18 @@ tables! {
         }),
     });
 
+    /// (namespace, sequence number, time in microseconds) → `MessageRecord`: what the message was until this time.
+    MESSAGE_VERSIONS: (u32, u64, i64) => Bytes = "message_versions",
+        Keys::Namespace(|id| (id, 0, i64::MIN)), Primary::Rows(Rows {
+        table: PrimaryTable::MESSAGE_VERSIONS,
+        key: |(id, seq, until)| (Owner::Number(id), vec![seq.into(), Cell::Int(until)]),
+        value: |record| rows::message_cells(codec::decode(record)?, SessionPosition::LongTerm(None)),
+        apply: Some(Apply {
+            key: |id, _, key| Ok((id, key.int()?, key.int()?)),
+            value: |cells| Ok(codec::encode(&rows::message(cells)?.0)),
+        }),
+    });
+
     /// (namespace, session, block, checkpoint) → [`OldBlock`]: the block at that checkpoint, if it has changed since.
     OLD_BLOCKS: (u32, u32, &str, u32) => Bytes = "old_blocks",
         Keys::Namespace(|id| (id, 0, "", 0)), Primary::Rows(Rows {

@@ -11,6 +11,7 @@ use redb::ReadTransaction;
 use super::{
     codec,
     message_record::MessageRecord,
+    message_versions::{self, MessageVersion, VersionKey},
     schema::*,
     tables::{ReadTable, ReadableTable, Tables, WriteTable, WriteTransaction},
 };
@@ -145,6 +146,23 @@ impl<T: Tables> Messages<'_, T> {
         ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
     }
 
+    /// The earlier versions of the message with this id, oldest first.
+    pub(crate) fn versions(&self, namespace: NamespaceId, id: &str) -> Result<Vec<MessageVersion>> {
+        let Some(seq) = self.seq(namespace, id)? else { return Ok(Vec::new()) };
+        if MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let records = message_versions::records(&self.0.table(MESSAGE_VERSIONS)?, namespace, seq)?;
+        records.into_iter().map(|(until, record)| Ok(MessageVersion { message: record.message()?, until })).collect()
+    }
+
+    /// What the messages of a namespace were at a time, of those that have changed since, with their sequence numbers. Cost:
+    /// a pass over the keys of the namespace's versions.
+    pub(crate) fn as_of(&self, namespace: NamespaceId, time: Timestamp) -> Result<Vec<(u64, Message)>> {
+        let found = message_versions::all_as_of(&self.0.table(MESSAGE_VERSIONS)?, namespace, time)?;
+        found.into_iter().map(|(seq, record)| Ok((seq, record.message()?))).collect()
+    }
+
     /// The highest number that the message with this id was given, its sequence number or its revision: it has been what
     /// it is since the namespace assigned this number. Changes of metadata alone do not count.
     pub(crate) fn last_number(&self, namespace: NamespaceId, id: &str) -> Result<Option<u64>> {
@@ -163,24 +181,37 @@ impl<T: Tables> Messages<'_, T> {
 }
 
 /// The messages of a snapshot by sequence number, for several reads: opening the table costs as much as one.
-pub(crate) struct MessageReader(ReadTable<(u32, u64), Bytes>);
+pub(crate) struct MessageReader {
+    messages: ReadTable<(u32, u64), Bytes>,
+    /// The time as of which messages are read, with their versions.
+    as_of: Option<(ReadTable<VersionKey, Bytes>, Timestamp)>,
+}
 
 impl Messages<'_, Arc<ReadTransaction>> {
-    /// Opens the table of messages for several reads.
-    pub(crate) fn reader(&self) -> Result<MessageReader> {
-        Ok(MessageReader(self.0.table(MESSAGES)?))
+    /// Opens the table of messages for several reads: as they are, or as they were at a time.
+    pub(crate) fn reader(&self, as_of: Option<Timestamp>) -> Result<MessageReader> {
+        let as_of = match as_of {
+            Some(time) => Some((self.0.table(MESSAGE_VERSIONS)?, time)),
+            None => None,
+        };
+        Ok(MessageReader { messages: self.0.table(MESSAGES)?, as_of })
     }
 }
 
 impl MessageReader {
-    /// The message with this sequence number, unless it has expired.
+    /// The message with this sequence number, unless it has expired by now.
     pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
-        MessageRecord::read_live(&self.0, namespace.0, seq)?.map(MessageRecord::message).transpose()
+        let Some(now) = MessageRecord::read_live(&self.messages, namespace.0, seq)? else { return Ok(None) };
+        let then = match &self.as_of {
+            Some((versions, time)) => message_versions::as_of(versions, namespace, seq, *time)?,
+            None => None,
+        };
+        then.unwrap_or(now).message().map(Some)
     }
 
     /// The id of the message with this sequence number.
     pub(crate) fn id(&self, namespace: NamespaceId, seq: u64) -> Result<Option<String>> {
-        MessageRecord::read_id(&self.0, namespace.0, seq)
+        MessageRecord::read_id(&self.messages, namespace.0, seq)
     }
 }
 

@@ -84,7 +84,8 @@ pub(crate) fn sizes(snapshot: &Snapshot) -> Result<StorageSizes> {
             + bytes(tables, IDS)?
             + bytes(tables, HISTORY)?
             + bytes(tables, SESSIONS)?
-            + bytes(tables, MESSAGE_EXPIRY)?,
+            + bytes(tables, MESSAGE_EXPIRY)?
+            + bytes(tables, MESSAGE_VERSIONS)?,
         documents: bytes(tables, DOCUMENTS)?
             + bytes(tables, DOCUMENT_ORDER)?
             + bytes(tables, DOCUMENT_EXPIRY)?

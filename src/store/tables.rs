@@ -232,6 +232,7 @@ pub(super) struct ChangeLog {
 pub(crate) struct WriteTransaction {
     tables: redb::WriteTransaction,
     changes: Option<ChangeLog>,
+    keeps_versions: bool,
     /// The names of the namespaces that were looked up.
     looked_up: Mutex<BTreeSet<String>>,
     /// The effects of the changes so far.
@@ -239,8 +240,14 @@ pub(crate) struct WriteTransaction {
 }
 
 impl WriteTransaction {
-    pub(super) fn new(tables: redb::WriteTransaction, changes: Option<ChangeLog>) -> Self {
-        WriteTransaction { tables, changes, looked_up: Mutex::default(), effects: Mutex::default() }
+    pub(super) fn new(tables: redb::WriteTransaction, changes: Option<ChangeLog>, keeps_versions: bool) -> Self {
+        let (looked_up, effects) = Default::default();
+        WriteTransaction { tables, changes, keeps_versions, looked_up, effects }
+    }
+
+    /// Returns true if messages that are replaced are kept as versions.
+    pub(super) fn keeps_versions(&self) -> bool {
+        self.keeps_versions
     }
 
     /// The names of the namespaces that were looked up.

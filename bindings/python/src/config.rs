@@ -56,6 +56,8 @@ use crate::{
 /// The file:
 ///
 /// - `journal`: the number of recalls that the file keeps for `Engine.journal`, up to 10,000,000; 0: none. Default: 0.
+/// - `keep_versions`: whether messages whose text, role or name is replaced keep what they were, for `Engine.versions` and
+///   `Query(as_of=...)`. Default: `False`.
 /// - `cache_bytes`: bytes of memory for pages of the file, which the system caches too. Default: 16 MiB.
 /// - `durability`: what a commit survives, `"disk"` or `"process"`. `"process"` syncs only when the file is closed: a put takes a
 ///   third of the time and survives a kill, but a power failure may lose the last commits or damage the file. Default: `"disk"`.
@@ -140,6 +142,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "embedding_cache_file_bytes" => config.embedding_cache_file_bytes = count(value)?,
         "memory_budget" => config.memory_budget = count(value)?,
         "journal" => config.journal = count(value)?,
+        "keep_versions" => config.keep_versions = switch()?,
         "cache_bytes" => config.cache_bytes = count(value)?,
         "idle_flush" => config.idle_flush = optional().map(wait).transpose()?,
         "block_retry" => config.block_retry = wait(value)?,

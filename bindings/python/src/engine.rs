@@ -31,7 +31,7 @@ use crate::{
     query::{Hits, QueryLike, filter},
     reindex::{Progress, options},
     shared::Shared,
-    values::{Count, List, Pair, Real, Space, Text, count, number, text, texts, to_python},
+    values::{Count, List, Pair, Real, Space, Text, count, datetime, number, text, texts, to_python},
     vectors::{Vectors, vector_of_query, vectors_of},
     wait::apart,
 };
@@ -240,6 +240,20 @@ impl Engine {
     fn get(&self, py: Python<'_>, namespace: Space, id: Text) -> PyResult<Option<Message>> {
         let namespace = namespace.0;
         Ok(self.shared.call(py, async |engine| engine.get(&namespace, &id).await)?.map(Message))
+    }
+
+    /// Returns what a message was before each change of its text, role or name, and the time of the change, as pairs, oldest
+    /// first. `Config(keep_versions=True)` keeps them; a change of the metadata alone makes none. Empty for an unknown message.
+    fn versions<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: Space,
+        id: Text,
+    ) -> PyResult<Vec<(Message, Bound<'py, PyAny>)>> {
+        let namespace = namespace.0;
+        let versions = self.shared.call(py, async |engine| engine.versions(&namespace, &id).await)?;
+        let pair = |version: mnemon::MessageVersion| Ok((Message(version.message), datetime(py, version.until)?));
+        versions.into_iter().map(pair).collect()
     }
 
     /// Replaces the metadata of a message. Returns false if there is no such message.

@@ -107,6 +107,10 @@ pub(crate) struct Args {
     /// Note recalls in the journal, which keeps the last N. `why` explains them.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = usage::within(0..=10_000_000))]
     journal: usize,
+    /// Keep what messages were before they are changed, with the times of the changes: /v1 returns versions, mem0's history
+    /// has the texts, and recalls as of a time find messages as they were.
+    #[arg(long)]
+    keep_versions: bool,
     /// Serve the fixture of MCP's conformance suite at /mcp instead of the memory. Only debug builds have this.
     #[cfg(debug_assertions)]
     #[arg(long, hide = true)]
@@ -158,6 +162,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     };
     let server = Server::new(settings, notify)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
+    config.keep_versions = args.keep_versions;
     args.memory.set(&mut config);
     let engine = database::to_serve(&db, args.model.as_deref(), args.rerank.as_deref(), config)?;
     server.run(engine, &db)?;

@@ -9,7 +9,7 @@ const REMOVED: u16 = u16::MAX;
 const _: () = assert!(MAX_TERMS < REMOVED as usize);
 
 /// Documents in memory, numbered from 0 in the order in which they came, and the postings of their terms.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OpenSegment {
     /// For each term the documents that contain it, ascending, with its frequency. Some of them may be removed.
     postings: HashMap<u64, Vec<(u32, u16)>>,

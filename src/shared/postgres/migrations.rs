@@ -21,7 +21,8 @@ const SCHEMA: i64 = 3;
 
 /// The oldest version whose programs may use this schema: they do not need to know what was added since.
 ///
-/// Version 3: programs of version 2 would go on returning messages that have expired, and drop when messages expire.
+/// Version 3: programs of version 2 would go on returning messages that have expired, drop when messages expire, and leave
+/// versions of messages that they delete.
 /// Version 2: programs of version 1 would not understand keys of deleted rows that do not say the name, and would go on
 /// returning documents that others deleted.
 const OLDEST: i64 = 3;
@@ -113,15 +114,16 @@ async fn migrate(client: &mut Client) -> Result<()> {
     if found == Some(1) {
         transaction.batch_execute(&hide_names()).await.map_err(Failure::from)?;
     }
+    if found.is_some_and(|found| found < 3) {
+        let versions = statements::create(Table::MESSAGE_VERSIONS);
+        transaction.batch_execute(&format!("{EXPIRY} {versions}")).await.map_err(Failure::from)?;
+    }
     if found.is_none_or(|found| found < 2) {
         transaction.batch_execute(ROLES_OF_NODES).await.map_err(Failure::from)?;
-        attempt(&mut transaction, &row_level_security(), "row-level security").await?;
         attempt(&mut transaction, COMMON_VERSION, "triggers").await?;
     }
-    if found.is_some_and(|found| found < 3) {
-        transaction.batch_execute(EXPIRY).await.map_err(Failure::from)?;
-    }
     if found.is_none_or(|found| found < SCHEMA) {
+        attempt(&mut transaction, &row_level_security(), "row-level security").await?;
         let settings = format!(
             "UPDATE mnemon.settings SET value = '{SCHEMA}' WHERE name = 'schema'; \
              UPDATE mnemon.settings SET value = '{OLDEST}' WHERE name = 'oldest';"

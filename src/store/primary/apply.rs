@@ -174,8 +174,8 @@ impl ApplyChanges<'_> {
     /// Notes that messages from the number `known` on were put. Clears the journal if messages, or versions of them, were
     /// removed: another machine may have forgotten them.
     fn puts_and_removals(&self, namespace: NamespaceId, known: u64, rows: &[Row]) -> Result<()> {
-        let of_messages =
-            rows.iter().filter(|row| matches!(row.table, PrimaryTable::MESSAGES | PrimaryTable::OLD_MESSAGES));
+        let tables = [PrimaryTable::MESSAGES, PrimaryTable::OLD_MESSAGES, PrimaryTable::MESSAGE_VERSIONS];
+        let of_messages = rows.iter().filter(|row| tables.contains(&row.table));
         if of_messages.clone().any(|row| row.value.is_none()) {
             Journal(self.0).clear(namespace)?;
         }

@@ -21,6 +21,8 @@ impl Table {
         Table::new("batches", columns!["session" Int, "batch" Int], columns!["first_seq" Int, "last_seq" Int]);
     pub(crate) const OLD_MESSAGES: Table =
         Table::new("old_messages", columns!["session_number" Int, "seq" Int, "checkpoint" Int], MESSAGE);
+    pub(crate) const MESSAGE_VERSIONS: Table =
+        Table::new("message_versions", columns!["seq" Int, "until_micros" Int], MESSAGE);
     pub(crate) const DOCUMENTS: Table = Table::new("documents", columns!["key" Text], DOCUMENT).with_chosen_key();
     pub(crate) const HOLDS: Table = Table::new("holds", columns!["held" Text], HOLD).common();
     pub(crate) const AUDIT: Table = Table::new("audit", columns!["number" Int], AUDIT).common();

@@ -112,6 +112,17 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     if expiry.len()? != expiring {
         report.problem(format!("{} noted expiries of messages instead of {expiring}", expiry.len()?));
     }
+    for entry in tables.table(MESSAGE_VERSIONS)?.iter()? {
+        let (key, value) = entry?;
+        let (namespace, seq, _) = key.value();
+        let version = codec::decode::<MessageRecord>(value.value()).and_then(MessageRecord::message);
+        if let Err(error) = version {
+            report.problem(format!("a version of message {seq} of namespace {namespace}: {error}"));
+        }
+        if !messages.contains_key(&(namespace, seq)) {
+            report.problem(format!("a version of message {seq} of namespace {namespace}: the message does not exist"));
+        }
+    }
     if ids.len()? != report.messages {
         report.problem(format!("{} ids for {} messages", ids.len()?, report.messages));
     }

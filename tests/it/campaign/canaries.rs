@@ -32,6 +32,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("link", Whole("changes how fast answers are, and none")),
         ("pending", Whole("a count")),
         ("recall", Surface("recall")), ("recall_in", Surface("recall in a scope")), ("get", Surface("get")),
+        ("versions", Surface("versions")),
         ("journal", Surface("journal")), ("replay", Surface("replay")),
         ("set_metadata", Change("set_metadata")),
         ("delete", Change("delete")),

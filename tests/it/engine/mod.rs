@@ -16,6 +16,7 @@ mod rows;
 mod spans;
 mod tenants;
 mod threads;
+mod versions;
 mod without_text;
 
 use std::{collections::BTreeMap, sync::Arc};

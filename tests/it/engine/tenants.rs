@@ -49,7 +49,7 @@ impl MemoryBlock for Diary {
 
 /// Opens an engine that notes its recalls.
 fn open(db: &Db) -> Engine {
-    let mut config = Config::default().journal(1000);
+    let mut config = Config::default().journal(1000).keep_versions(true);
     (config.flush_size, config.idle_flush) = (100_000, None);
     Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
 }
@@ -133,6 +133,7 @@ fn surfaces(engine: &Engine, name: &str, word: &str) -> Vec<(&'static str, Strin
         ("recall in a scope", recall_in(Scope::new().namespace(&space).namespace(&below))),
         ("recall under a prefix", recall_in(Scope::new().under(&space).weight(&space, 2.0))),
         ("get", format!("{:?}", blocking.get(&space, "same").unwrap())),
+        ("versions", format!("{:?}", blocking.versions(&space, "same").unwrap())),
         ("sessions", format!("{:?}", blocking.sessions(&space).unwrap())),
         ("history", format!("{:?}", blocking.history(&space, "default").unwrap())),
         ("prompt", format!("{:?}", memory.get(Some(Message::user(QUESTION))).unwrap())),

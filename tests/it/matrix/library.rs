@@ -63,10 +63,11 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Async methods of the library that no action calls, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 15] = [
+pub(super) const LEFT_OUT: [(&str, &str); 16] = [
     ("Engine::close", "it ends the engine, as the end of every cell does"),
     ("Engine::export_all", "it has the other cells' namespaces too; `export` takes the same way"),
     ("Engine::import", "as `import_as`, under the names of the file"),
+    ("Engine::versions", "needs an engine that keeps them; `engine::versions`"),
     ("Engine::replay", "needs a journal; `recall::journal`"),
     ("Engine::remove_if_unused", "`cli::pairs`"),
     ("Engine::backup_with_key", "`encryption`"),

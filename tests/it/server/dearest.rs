@@ -68,6 +68,7 @@ fn of_operation(operation: &str) -> Request {
             ("POST", within("/messages"), Some(json!({ "messages": messages(), "flush": true })))
         }
         "get_namespaces_namespace_messages_id" => ("GET", within("/messages/m7"), None),
+        "get_namespaces_namespace_messages_id_versions" => ("GET", within("/messages/m7/versions?limit=1000"), None),
         "patch_namespaces_namespace_messages_id" => (
             "PATCH",
             within("/messages/m7"),

@@ -57,6 +57,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         journal => calls_of.journal(&space, 3, None).unwrap().first().map(|entry| calls_of.replay(entry).unwrap());
         replay => ();
         get => calls_of.get(&space, "m1").unwrap().unwrap();
+        versions => calls_of.versions(&space, "m1").unwrap();
         set_metadata => calls_of.set_metadata(&space, "m1", Map::new()).unwrap();
         pending => calls_of.pending().unwrap();
         delete => calls_of.delete(&space, vec!["m2".into()]).unwrap();
@@ -149,6 +150,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
         engine.replay(&entry).await.unwrap();
     }
     engine.get(&space, "m1").await.unwrap().unwrap();
+    engine.versions(&space, "m1").await.unwrap();
     engine.set_metadata(&space, "m1", Map::new()).await.unwrap();
     engine.pending().await.unwrap();
     engine.delete(&space, vec!["m2".into()]).await.unwrap();

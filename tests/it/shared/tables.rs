@@ -176,6 +176,7 @@ fn a_schema_of_the_first_version_is_upgraded() {
         "ALTER TABLE mnemon.document_texts DROP COLUMN expires_at",
         "ALTER TABLE mnemon.old_messages DROP COLUMN expires_at",
         "ALTER TABLE mnemon.namespaces DROP COLUMN ttl_micros",
+        "DROP TABLE mnemon.message_versions",
         "UPDATE mnemon.settings SET value = '1' WHERE name IN ('schema', 'oldest')",
         &format!("GRANT USAGE ON SCHEMA mnemon TO upgraded_{database}"),
         &format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemon TO upgraded_{database}"),

@@ -1,9 +1,10 @@
 //! Turns databases into those of earlier schemas. Before schema 4 vectors had 32 bits: see `Db::with_precision`.
 
-/// Removes what schema 11 added to schema 10: the expiry of messages. There must be no message that expires.
+/// Removes what schema 11 added to schema 10: the expiry and the versions of messages. There must be no message that expires.
 pub(crate) fn back_to_schema_10(file: &redb::WriteTransaction) {
     file.delete_table(redb::TableDefinition::<(i64, &str, u64), ()>::new("message_expiry")).unwrap();
     file.delete_table(redb::TableDefinition::<u32, i64>::new("times_to_live")).unwrap();
+    file.delete_table(redb::TableDefinition::<(u32, u64, i64), &[u8]>::new("message_versions")).unwrap();
     set_schema(file, 10);
 }
 

@@ -1,6 +1,7 @@
 """The engine for programs with an event loop."""
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -95,6 +96,9 @@ class AsyncEngine:
 
     async def get(self, namespace: str, id: str) -> Message | None:
         return await wait(self.engine.get, namespace, id)
+
+    async def versions(self, namespace: str, id: str) -> list[tuple[Message, datetime]]:
+        return await wait(self.engine.versions, namespace, id)
 
     async def set_metadata(self, namespace: str, id: str, metadata: dict[str, Any]) -> bool:
         return await wait(self.engine.set_metadata, namespace, id, metadata)

@@ -305,7 +305,8 @@ pub(super) async fn delete(
     }
 }
 
-/// Returns the events of a memory: that it was added, and if so that it was updated. The text before an update is not kept.
+/// Returns the events of a memory: that it was added, and its updates. Of the updates before the server kept versions, the
+/// last alone is known, and not the text before it.
 pub(super) async fn history(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
@@ -313,26 +314,45 @@ pub(super) async fn history(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
     let memory = find(&app, &caller, &id).await?;
-    let text = Some(memory.message.text());
-    let event = |event: &str, text: Option<String>, time: Option<i64>| {
-        let time = time.and_then(Timestamp::from_micros);
-        json!({
-            "id": format!("{}-{}", memory.id(), event.to_lowercase()),
+    let versions = app.engine.versions(&memory.namespace, &memory.message.id).await?;
+    let (changes, mut states): (Vec<Timestamp>, Vec<Memory>) = versions
+        .into_iter()
+        .map(|version| (version.until, Memory::new(&caller, &memory.namespace, version.message)))
+        .unzip();
+    states.push(memory);
+    let mut events = Vec::new();
+    let mut add = |memory: &Memory, old: Option<String>, text: Option<String>, time: Option<Timestamp>| {
+        let (event, id) = match events.len() {
+            0 => ("ADD", format!("{}-add", memory.id())),
+            1 => ("UPDATE", format!("{}-update", memory.id())),
+            number => ("UPDATE", format!("{}-update-{number}", memory.id())),
+        };
+        events.push(json!({
+            "id": id,
             "memory_id": memory.id(),
             "input": text.iter().map(|text| json!({ "role": memory.message.role, "content": text })).collect::<Vec<_>>(),
-            "old_memory": null,
+            "old_memory": old,
             "new_memory": text,
             "event": event,
             "user_id": memory.entity("user"),
             "metadata": memory.metadata(),
             "created_at": time,
             "updated_at": time,
-        })
+        }));
     };
-    let events = match memory.is_updated() {
-        true => vec![event("ADD", None, memory.created_at()), event("UPDATE", text, memory.updated_at())],
-        false => vec![event("ADD", text, memory.created_at())],
-    };
+    let first = &states[0];
+    let text = Some(first.message.text());
+    let [created_at, updated_at] = [first.created_at(), first.updated_at()].map(|at| Timestamp::from_micros(at?));
+    match first.is_updated() {
+        true => {
+            add(first, None, None, created_at);
+            add(first, None, text, updated_at);
+        }
+        false => add(first, None, text, created_at),
+    }
+    for (pair, at) in states.windows(2).zip(changes) {
+        add(&pair[1], Some(pair[0].message.text()), Some(pair[1].message.text()), Some(at));
+    }
     Ok(Json(events.into()))
 }
 

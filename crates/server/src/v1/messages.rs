@@ -9,7 +9,7 @@ use axum::{
     extract::{Path, Query, State},
     http::Method,
 };
-use mnemon::{Message, PutReport, StoredBlock, Timestamp};
+use mnemon::{Message, MessageVersion, PutReport, StoredBlock, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::{
     namespaces::Deleted,
     route::{PathNamespace, Route},
-    schema::{MessageInputSchema, MessageSchema},
+    schema::{MessageInputSchema, MessageSchema, VersionSchema},
 };
 use crate::{
     access::Right,
@@ -34,6 +34,16 @@ pub(super) fn routes() -> Vec<Route> {
             .body::<Put>()
             .answer::<PutAnswer>(),
         Route::new(Method::GET, ONE, Right::Read, "Returns a message.", get).answer::<MessageSchema>(),
+        Route::new(
+            Method::GET,
+            "/namespaces/{namespace}/messages/{id}/versions",
+            Right::Read,
+            "Lists what a message was before each change of its text, role or name, oldest first. Only a server with \
+             --keep-versions keeps versions.",
+            versions,
+        )
+        .query::<PageQuery>()
+        .answer::<Versions>(),
         Route::new(Method::PATCH, ONE, Right::Write, "Replaces the metadata of a message.", set_metadata)
             .body::<Metadata>()
             .answer::<MessageSchema>(),
@@ -95,6 +105,29 @@ async fn get(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Json<Message>, Problem> {
     app.engine.get(&namespace, &id).await?.map(Json).ok_or_else(no_message)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Versions {
+    #[schemars(with = "Vec<VersionSchema>")]
+    versions: Vec<MessageVersion>,
+    /// The cursor of the next page.
+    next: Option<String>,
+}
+
+async fn versions(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Path((_, id)): Path<(String, String)>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Versions>, Problem> {
+    let after: Option<i64> = bounds::decode_cursor(page.cursor.as_deref())?;
+    app.engine.get(&namespace, &id).await?.ok_or_else(no_message)?;
+    let versions = app.engine.versions(&namespace, &id).await?;
+    let key = |version: &MessageVersion| version.until.as_micros();
+    let bytes = |version: &MessageVersion| bounds::message_bytes(&version.message);
+    let (versions, next) = bounds::page(versions, after.as_ref(), page.limit, key, bytes)?;
+    Ok(Json(Versions { versions, next }))
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -72,6 +72,16 @@ pub(super) struct MessageSchema {
     metadata: Map<String, Value>,
 }
 
+/// What a message was.
+#[derive(JsonSchema)]
+#[schemars(rename = "Version")]
+pub(super) struct VersionSchema {
+    #[serde(flatten)]
+    message: MessageSchema,
+    /// The time of the change.
+    until: Timestamp,
+}
+
 /// A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a
 /// request or of an answer there is accepted as it is. Other fields are refused.
 #[derive(JsonSchema)]

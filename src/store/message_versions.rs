@@ -1,0 +1,114 @@
+//! Earlier versions of messages: what a message was until its text, role or name changed.
+//!
+//! The key of a version ends with the time until which it was current. So the version of a time is the first one whose time
+//! is later, and a message without one is what it is now. Versions are removed together with their message.
+
+use serde::Serialize;
+
+use super::{
+    codec,
+    message_record::MessageRecord,
+    schema::*,
+    tables::{ReadableTable, WriteTable},
+};
+use crate::{
+    error::{Error, Result},
+    ids::NamespaceId,
+    message::{Message, Timestamp},
+};
+
+/// What a message was until its text, role or name changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MessageVersion {
+    /// The message as it was.
+    #[serde(flatten)]
+    pub message: Message,
+    /// The time of the change.
+    pub until: Timestamp,
+}
+
+/// (namespace, sequence number, time in microseconds).
+pub(super) type VersionKey = (u32, u64, i64);
+
+/// The versions of a message with their times, oldest first.
+pub(super) fn records(
+    table: &impl ReadableTable<VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    seq: u64,
+) -> Result<Vec<(Timestamp, MessageRecord)>> {
+    let mut records = Vec::new();
+    for entry in table.range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))? {
+        let (key, record) = entry?;
+        let until = Timestamp::from_micros(key.value().2);
+        let until = until.ok_or_else(|| Error::corrupted("the time of a version of a message is out of range"))?;
+        records.push((until, codec::decode(record.value())?));
+    }
+    Ok(records)
+}
+
+/// What a message was at a time, if it has changed since.
+pub(super) fn as_of(
+    table: &impl ReadableTable<VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    seq: u64,
+    time: Timestamp,
+) -> Result<Option<MessageRecord>> {
+    let later = (namespace, seq, time.as_micros() + 1)..=(namespace, seq, i64::MAX);
+    let version = table.range(later)?.next().transpose()?;
+    version.map(|(_, record)| codec::decode(record.value())).transpose()
+}
+
+/// What the messages of a namespace were at a time, of those that have changed since, with their sequence numbers. Cost: a
+/// pass over the keys of all versions.
+pub(super) fn all_as_of(
+    table: &impl ReadableTable<VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    time: Timestamp,
+) -> Result<Vec<(u64, MessageRecord)>> {
+    let mut found: Vec<(u64, MessageRecord)> = Vec::new();
+    for entry in table.range((namespace, 0, i64::MIN)..=(namespace, u64::MAX, i64::MAX))? {
+        let (key, record) = entry?;
+        let (_, seq, until) = key.value();
+        if until > time.as_micros() && found.last().is_none_or(|(last, _)| *last != seq) {
+            found.push((seq, codec::decode(record.value())?));
+        }
+    }
+    Ok(found)
+}
+
+/// Visits all versions of a namespace with their keys.
+pub(super) fn visit(
+    table: &impl ReadableTable<VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    mut visit: impl FnMut(VersionKey, MessageRecord) -> Result<()>,
+) -> Result<()> {
+    for entry in table.range((namespace, 0, i64::MIN)..=(namespace, u64::MAX, i64::MAX))? {
+        let (key, record) = entry?;
+        visit(key.value(), codec::decode(record.value())?)?;
+    }
+    Ok(())
+}
+
+/// Keeps a message as it is until now. If the clock was set back, it ends just after the version before it.
+pub(super) fn keep(
+    table: &mut WriteTable<'_, VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    seq: u64,
+    record: &MessageRecord,
+) -> Result<()> {
+    let last = table.range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))?.next_back();
+    let last = last.transpose()?.map_or(i64::MIN, |(key, _)| key.value().2);
+    let until = Timestamp::now().as_micros().max(last.saturating_add(1));
+    table.insert((namespace, seq, until), codec::encode(record).as_slice())?;
+    Ok(())
+}
+
+/// Removes the versions of a message.
+pub(super) fn remove(
+    table: &mut WriteTable<'_, VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    seq: u64,
+) -> Result<()> {
+    table.remove_range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))
+}
