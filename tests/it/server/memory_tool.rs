@@ -53,7 +53,7 @@ fn a_session_over_http_and_mcp_has_the_same_files() {
         (json!({ "command": "read", "path": "/memories" }), "read"),
         (json!({ "command": "view", "path": 5 }), "path"),
         (json!({ "command": "view", "path": "/memories", "paths": 1 }), "paths"),
-        (json!({ "command": "view", "path": "/memories", "view_range": [1] }), "view_range"),
+        (json!({ "command": "view", "path": "/memories", "view_range": "1-2" }), "view_range"),
         (json!({ "path": "/memories" }), "command"),
     ] {
         let answer = server.post(ROUTE, body.clone());
