@@ -90,6 +90,14 @@ fn files_are_created_viewed_and_edited() {
         assert!(refused(&engine, range(first, last)).starts_with("Error: Invalid `view_range` parameter: ["));
     }
 
+    for range in [json!([]), json!([1]), json!([1, 2, 3])] {
+        let error = refused(&engine, json!({ "command": "view", "path": "/memories/notes.txt", "view_range": range }));
+        assert!(
+            error.starts_with(&format!("Error: Invalid `view_range` parameter: {range}. ").replace(',', ", ")),
+            "{error}"
+        );
+    }
+
     let edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n";
     assert_eq!(
         done(&engine, replace("/memories/notes.txt", "two", "2\n2b")),

@@ -173,7 +173,7 @@ def test_directories_are_moved_and_deleted(ask: Callable[..., str], tool: Tool, 
     [
         ({"command": "read", "path": "/memories"}, "unknown variant `read`"),
         ({"command": "view"}, "The parameter `path` is missing"),
-        ({"command": "view", "path": "/memories", "view_range": [1]}, "invalid length 1"),
+        ({"command": "view", "path": "/memories", "view_range": 1}, "expected a sequence"),
         ({"command": "view", "path": 5}, "expected a string"),
         ({"command": "view", "path": "/memories", "limit": 5}, "unknown field `limit`"),
         ({}, "missing field `command`"),

@@ -60,7 +60,7 @@ pub struct Input {
     /// The path of a file or directory, such as `/memories/notes.txt`. For all commands but `rename`.
     pub path: Option<String>,
     /// The first and the last line to view, from 1 on; -1 as the last is the end of the file. Default: all.
-    pub view_range: Option<[i64; 2]>,
+    pub view_range: Option<Vec<i64>>,
     /// The text of the new file.
     pub file_text: Option<String>,
     /// The text to replace.
@@ -124,9 +124,13 @@ pub fn files_namespace(namespace: &Namespace) -> mnemon::Result<Namespace> {
 /// files of the namespace, 500 at a time.
 ///
 /// # Errors
-/// Those of [`files_namespace`]; [`Error::LegalHold`] for a delete or a rename; errors of the database.
+/// [`Error::LegalHold`] for a delete or a rename; errors of the database.
 pub async fn run(engine: &Engine, namespace: &Namespace, input: &Input) -> mnemon::Result<Answer> {
-    let files = Files { engine, namespace: files_namespace(namespace)? };
+    let namespace = match files_namespace(namespace) {
+        Ok(namespace) => namespace,
+        Err(error) => return Ok(Answer::error(format!("Error: There can be no files here: {error}"))),
+    };
+    let files = Files { engine, namespace };
     for _ in 0..ATTEMPTS {
         let ran = match input.command {
             Command::View => files.view(input).await,
@@ -196,7 +200,8 @@ impl Files<'_> {
     async fn view(&self, input: &Input) -> Result<String> {
         let path = path(&input.path, "path")?;
         if let Some(file) = self.file(&path).await? {
-            return text::view(&path, text_of(&file).unwrap_or_default(), input.view_range).map_err(Failure::Told);
+            return text::view(&path, text_of(&file).unwrap_or_default(), input.view_range.as_deref())
+                .map_err(Failure::Told);
         }
         let below = self.below(&path).await?;
         match below.is_empty() && !path.is_root() {

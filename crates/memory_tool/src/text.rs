@@ -17,13 +17,14 @@ const LEVELS: usize = 2;
 ///
 /// # Errors
 /// The text for the model, if the range has no line of the file.
-pub(crate) fn view(path: &Path, text: &str, range: Option<[i64; 2]>) -> Result<String, String> {
+pub(crate) fn view(path: &Path, text: &str, range: Option<&[i64]>) -> Result<String, String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let number = |line: i64| usize::try_from(line).unwrap_or(0);
     let (first, last) = match range {
         None => (1, lines.len()),
-        Some([first, -1]) => (number(first).max(1), lines.len()),
-        Some([first, last]) => (number(first).max(1), number(last).min(lines.len())),
+        Some([first, -1]) => (number(*first).max(1), lines.len()),
+        Some([first, last]) => (number(*first).max(1), number(*last).min(lines.len())),
+        Some(_) => (1, 0),
     };
     if first > last {
         let range = range.unwrap_or_default();
