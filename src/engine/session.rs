@@ -19,7 +19,10 @@ use crate::{
     ids::{Namespace, NamespaceId, check_id},
     message::{Message, Timestamp},
     recall::{Hits, Query},
-    store::{self, BlockKey, BlockState, PutResult, SessionChange, SessionInfo, Snapshot, StoredBlock, Transaction},
+    store::{
+        self, BlockKey, BlockState, KeptCheckpoints, PutResult, SessionChange, SessionInfo, Snapshot, StoredBlock,
+        Transaction,
+    },
 };
 
 /// A session in the file of an open engine. Its methods that are not async may wait: call them on a lane of the
@@ -146,9 +149,8 @@ impl StoredSession {
         Ok(stored.is_some_and(|stored| stored.session != self.session && hash(&stored) == hash(message)))
     }
 
-    /// Puts and removes messages in one commit. With `with_checkpoint`, the commit also makes a checkpoint if something
-    /// changed.
-    pub(crate) async fn update(&self, change: SessionChange, with_checkpoint: bool) -> Result<PutResult> {
+    /// Puts and removes messages in one commit. With `checkpoint`, the commit also makes a checkpoint if something changed.
+    pub(crate) async fn update(&self, change: SessionChange, checkpoint: Option<KeptCheckpoints>) -> Result<PutResult> {
         if !change.put.is_empty() {
             self.schedule_idle();
         }
@@ -159,8 +161,10 @@ impl StoredSession {
             if !change.put.is_empty() {
                 transaction.idle().set(&namespace, &session, idle)?;
             }
-            if with_checkpoint && put.new + put.replaced + put.removed > 0 {
-                transaction.checkpoints().create(&namespace, &session, "")?;
+            if let Some(keep) = checkpoint
+                && put.new + put.replaced + put.removed > 0
+            {
+                transaction.checkpoints().create(&namespace, &session, "", keep)?;
             }
             Ok(put)
         };
@@ -185,9 +189,10 @@ impl StoredSession {
         self.core.store().view(|snapshot| keys.iter().map(|key| snapshot.blocks().get(key)).collect())
     }
 
-    pub(crate) async fn checkpoint(&self, label: String) -> Result<u32> {
+    pub(crate) async fn checkpoint(&self, label: String, keep: KeptCheckpoints) -> Result<u32> {
         let (namespace, session) = (self.namespace.clone(), self.session.clone());
-        let create = move |transaction: &Transaction| transaction.checkpoints().create(&namespace, &session, &label);
+        let create =
+            move |transaction: &Transaction| transaction.checkpoints().create(&namespace, &session, &label, keep);
         self.core.writer.commit(Commit::Grouped, create).await
     }
 

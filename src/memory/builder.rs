@@ -11,6 +11,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::{Namespace, check_id},
     message::{MessageTokenCounter, PerPartTokenCounter},
+    store::KeptCheckpoints,
     tokens::TokenCounter,
 };
 
@@ -33,6 +34,7 @@ impl_debug!(
         blocks: self.settings.blocks.iter().map(|block| block.name()).collect::<Vec<_>>(),
         block_deadline: self.settings.block_deadline,
         checkpoint_each_put: self.settings.checkpoint_each_put,
+        kept_checkpoints: self.settings.kept_checkpoints,
         flush_on_drop: self.settings.flush_on_drop,
     }
 );
@@ -89,6 +91,21 @@ impl MemoryBuilder {
         self
     }
 
+    /// Keeps so many of the session's newest checkpoints, at least 1, when this memory makes one: the commit that makes it
+    /// deletes older ones, up to 100. With [`keep_checkpoints_within`](Self::keep_checkpoints_within), one stays if either
+    /// keeps it. Default: all are kept.
+    pub fn keep_checkpoints(mut self, last: usize) -> Self {
+        self.settings.kept_checkpoints.last = Some(last);
+        self
+    }
+
+    /// Keeps the session's checkpoints that are not older than this, and the newest: see
+    /// [`keep_checkpoints`](Self::keep_checkpoints).
+    pub fn keep_checkpoints_within(mut self, time: Duration) -> Self {
+        self.settings.kept_checkpoints.within = Some(time);
+        self
+    }
+
     /// Flushes the buffer, as [`Memory::flush`] does, when the last handle on the session is dropped, for programs that
     /// know when a conversation is over. The flush runs in the background; closing the engine waits for it. It is
     /// enough if one of the session's memories has this set. Default: false.
@@ -136,6 +153,7 @@ impl Engine {
                 blocks: Vec::new(),
                 block_deadline: Duration::from_secs(2),
                 checkpoint_each_put: false,
+                kept_checkpoints: KeptCheckpoints::default(),
                 flush_on_drop: false,
             },
         }

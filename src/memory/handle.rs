@@ -346,11 +346,12 @@ impl Memory {
 
     /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the
     /// number of the checkpoint. Cost: one small record. Messages that are replaced or deleted later are kept for it.
+    /// The oldest checkpoints are deleted with it as [`MemoryBuilder::keep_checkpoints`](super::MemoryBuilder::keep_checkpoints) says.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`]: the session has no message yet.
     pub async fn checkpoint(&self, label: impl Into<String>) -> Result<u32> {
-        self.inner.stored.checkpoint(label.into()).await
+        self.inner.stored.checkpoint(label.into(), self.inner.settings.kept_checkpoints).await
     }
 
     /// Returns the session's checkpoints, oldest first.

@@ -21,7 +21,7 @@ use crate::{
     engine::{Lane, LiveSession, StoredSession},
     error::{Error, Result},
     message::{Message, Role},
-    store::{BlockKey, CostedMessage, FlushedWindow, SessionPosition},
+    store::{BlockKey, CostedMessage, FlushedWindow, KeptCheckpoints, SessionPosition},
 };
 
 #[derive(Clone)]
@@ -31,7 +31,15 @@ pub(super) struct Settings {
     pub(super) blocks: Vec<Arc<dyn MemoryBlock>>,
     pub(super) block_deadline: Duration,
     pub(super) checkpoint_each_put: bool,
+    pub(super) kept_checkpoints: KeptCheckpoints,
     pub(super) flush_on_drop: bool,
+}
+
+impl Settings {
+    /// Returns which checkpoints stay when a put makes another one; `None` if puts make none.
+    pub(super) fn checkpoint_of_put(&self) -> Option<KeptCheckpoints> {
+        self.checkpoint_each_put.then_some(self.kept_checkpoints)
+    }
 }
 
 /// Holds no handle on the engine: an operation in flight must not keep the file open after the last handle is dropped.

@@ -51,7 +51,7 @@ pub(super) async fn update(memory: &Arc<OpenMemory>, updates: Vec<MessageUpdate>
 
 /// Commits a change, then flushes the buffer if it is over its budget.
 async fn commit(memory: &Arc<OpenMemory>, change: SessionChange, before: MemoryReport) -> Result<MemoryReport> {
-    let put = memory.stored.update(change, memory.settings.checkpoint_each_put).await?;
+    let put = memory.stored.update(change, memory.settings.checkpoint_of_put()).await?;
     let mut report = before.with_counts(put);
     // The flush runs to its end even if the caller drops the future.
     report.flushed = memory.run(Lane::Store, flush_due).await?;
@@ -81,7 +81,7 @@ pub(super) async fn set(memory: &Arc<OpenMemory>, messages: Vec<Message>) -> Res
 /// Returns the number of messages deleted.
 pub(super) async fn clear(memory: &Arc<OpenMemory>) -> Result<u64> {
     let change = SessionChange { clear: Clear::Session, ..SessionChange::default() };
-    let put = memory.stored.update(change, memory.settings.checkpoint_each_put).await?;
+    let put = memory.stored.update(change, memory.settings.checkpoint_of_put()).await?;
     memory.live.turn.lock().end();
     Ok(put.removed)
 }

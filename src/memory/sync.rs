@@ -79,7 +79,7 @@ impl OpenMemory {
         let ChangeBuilder { put, removed, .. } = builder;
         if !(put.is_empty() && removed.is_empty()) {
             let change = SessionChange { remove: removed.into_iter().collect(), put, ..SessionChange::default() };
-            block_on(self.stored.update(change, self.settings.checkpoint_each_put))?;
+            block_on(self.stored.update(change, self.settings.checkpoint_of_put()))?;
         }
         Ok(report)
     }

@@ -4,7 +4,10 @@
 //! only. So the state at a checkpoint consists, for each message and block, of the version kept for that checkpoint or
 //! for the first one after it, or else of the current version.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -35,6 +38,19 @@ pub struct Checkpoint {
     /// Number of messages that the session had, including those in the buffer.
     pub messages: u64,
 }
+
+/// The checkpoints of a session that stay when another one is made: the newest, and those that either of these keeps. All,
+/// without either.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeptCheckpoints {
+    /// So many of the newest.
+    pub(crate) last: Option<usize>,
+    /// Those that were made within this time.
+    pub(crate) within: Option<Duration>,
+}
+
+/// The most checkpoints that are deleted when one is made.
+const MAX_RETIRED: usize = 100;
 
 /// The tables of checkpoints and of the old versions kept for them.
 pub(crate) struct Checkpoints<'t, T>(pub(super) &'t T);
@@ -154,11 +170,17 @@ impl<T: Tables> Checkpoints<'_, T> {
 }
 
 impl Checkpoints<'_, WriteTransaction> {
-    /// Makes a checkpoint of a session as it is now. Returns its number.
+    /// Makes a checkpoint of a session as it is now, and deletes the oldest that are not to be kept. Returns its number.
     ///
     /// # Errors
     /// The error of [`Error::no_session`] if there is no such session.
-    pub(crate) fn create(&self, namespace: &Namespace, session: &str, label: &str) -> Result<u32> {
+    pub(crate) fn create(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        label: &str,
+        keep: KeptCheckpoints,
+    ) -> Result<u32> {
         let no_session = || Error::no_session(namespace, session);
         let stored = Namespaces(self.0).record(namespace)?.ok_or_else(no_session)?;
         let id = NamespaceId(stored.id);
@@ -174,7 +196,40 @@ impl Checkpoints<'_, WriteTransaction> {
         };
         let checkpoint = self.newest(id, number)?.map_or(0, |(newest, _)| newest + 1);
         self.put(id, number, checkpoint, &record)?;
+        self.retire(id, number, keep)?;
         Ok(checkpoint)
+    }
+
+    /// Deletes the oldest checkpoints of a session that are not to be kept, with the versions that only they need: a version
+    /// serves the checkpoint that it is kept for and earlier ones.
+    fn retire(&self, NamespaceId(namespace): NamespaceId, session: u32, keep: KeptCheckpoints) -> Result<()> {
+        if keep.last.is_none() && keep.within.is_none() {
+            return Ok(());
+        }
+        let all = (namespace, session, 0)..=(namespace, session, u32::MAX);
+        let table = self.0.table(CHECKPOINTS)?;
+        let Some(newest) = table.range(all.clone())?.rev().nth(keep.last.unwrap_or(1).max(1) - 1) else {
+            return Ok(());
+        };
+        let newest = newest?.0.value().2;
+        let within = keep.within.map(|within| i64::try_from(within.as_micros()).unwrap_or(i64::MAX));
+        let since = within.map(|within| Timestamp::now().as_micros().saturating_sub(within));
+        let mut first = None;
+        for entry in table.range(all)?.take(MAX_RETIRED) {
+            let (key, value) = entry?;
+            let record: CheckpointRecord = codec::decode(value.value())?;
+            if key.value().2 >= newest || since.is_some_and(|since| record.created_at >= since) {
+                break;
+            }
+            first = Some(key.value().2 + 1);
+        }
+        drop(table);
+        let Some(first) = first else { return Ok(()) };
+        self.0.table(CHECKPOINTS)?.remove_range((namespace, session, 0)..(namespace, session, first))?;
+        let all = (namespace, session, 0, 0)..(namespace, session + 1, 0, 0);
+        self.0.table(OLD_MESSAGES)?.retain_in(all, |key| key.3 >= first)?;
+        let all = (namespace, session, "", 0)..(namespace, session + 1, "", 0);
+        self.0.table(OLD_BLOCKS)?.retain_in(all, |key| key.3 >= first)
     }
 
     /// Stores the record of a checkpoint.

@@ -109,6 +109,7 @@ pub use backup::PurgeReport;
 pub use blocks::StoredBlock;
 pub(crate) use blocks::{BlockKey, BlockState};
 pub use checkpoints::Checkpoint;
+pub(crate) use checkpoints::KeptCheckpoints;
 pub(crate) use database::{Outcome, Store, Target};
 pub(crate) use documents::{DocumentText, StoredDocument};
 #[cfg(test)]

@@ -558,10 +558,12 @@ impl Engine {
     /// `"o200k_base"` or `"cl100k_base"`, or is `"approximate"`, or a function of a text. `blocks` are those of this
     /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks
     /// go, `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
-    /// `block_deadline` seconds for its blocks. Raises `InvalidConfigError`.
+    /// `block_deadline` seconds for its blocks. `keep_checkpoints` is how many of the session's newest checkpoints stay when
+    /// another one is made; default: all. Raises `InvalidConfigError`.
     #[pyo3(signature = (namespace, session, *, blocks = List::default(), token_limit = 30_000,
         chat_history_token_ratio = 0.7, token_flush_size = None, tokens = None, insert = "system".to_owned(),
-        renderer = "xml".to_owned(), block_deadline = 2.0, checkpoint_each_put = false, flush_on_drop = false))]
+        renderer = "xml".to_owned(), block_deadline = 2.0, checkpoint_each_put = false, keep_checkpoints = None,
+        flush_on_drop = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn memory(
         &self,
@@ -577,6 +579,7 @@ impl Engine {
         #[pyo3(from_py_with = text)] renderer: String,
         #[pyo3(from_py_with = number)] block_deadline: f64,
         checkpoint_each_put: bool,
+        keep_checkpoints: Option<Count<usize>>,
         flush_on_drop: bool,
     ) -> PyResult<Memory> {
         let namespace = namespace.0;
@@ -587,7 +590,10 @@ impl Engine {
         let blocks = blocks.0;
         let options =
             MemoryOptions { blocks, tokens, insert, renderer, block_deadline, checkpoint_each_put, flush_on_drop };
-        let builder = move |engine: &mnemon::Engine| engine.memory(&namespace, session.0).limits(limits);
+        let builder = move |engine: &mnemon::Engine| {
+            let builder = engine.memory(&namespace, session.0).limits(limits);
+            keep_checkpoints.into_iter().fold(builder, |builder, last| builder.keep_checkpoints(last.0))
+        };
         open_memory(py, Arc::clone(&self.shared), builder, options)
     }
 

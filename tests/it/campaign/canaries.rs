@@ -77,6 +77,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
     ("MemoryBuilder", &[
         ("limits", Handle), ("token_counter", Handle), ("message_counter", Handle), ("insert_method", Handle),
         ("renderer", Handle), ("block", Handle), ("block_deadline", Handle), ("checkpoint_each_put", Handle),
+        ("keep_checkpoints", Handle), ("keep_checkpoints_within", Handle),
         ("flush_on_drop", Handle), ("open", Handle),
     ]),
     ("Memory", &[

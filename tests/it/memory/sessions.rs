@@ -61,6 +61,57 @@ fn sessions_are_listed_copied_and_deleted() {
     assert_eq!(mnemon::stats(&db.path).unwrap().namespaces[0].buffered, 1);
 }
 
+/// Those that stay are what they were, and what only older ones needed is gone.
+#[test]
+fn the_last_checkpoints_are_kept() {
+    let db = Db::new();
+    let engine = open(&db);
+    let open =
+        |session: &str| engine.memory(&namespace("a"), session).message_counter(words()).checkpoint_each_put(true);
+    let (all, kept) = (open("all").open().unwrap(), open("kept").keep_checkpoints(3).open().unwrap());
+    for number in 0..30 {
+        for (memory, session) in [(&all, "all"), (&kept, "kept")] {
+            let id = |name: &str| format!("{session} {name}");
+            let text = format!("version {number}");
+            memory.blocking().put(vec![user(&id("edited"), &text), user(&id(&format!("m{number}")), &text)]).unwrap();
+            if number % 4 == 3 {
+                let old = MessageUpdate::Remove(id(&format!("m{}", number - 2)));
+                memory.blocking().update(vec![old]).unwrap();
+            }
+        }
+    }
+    let (whole, few) = (all.blocking().checkpoints().unwrap(), kept.blocking().checkpoints().unwrap());
+    assert_eq!(few.len(), 3);
+    let texts = |messages: Vec<Message>| messages.iter().map(Message::text).collect::<Vec<_>>();
+    for (one, other) in whole[whole.len() - 3..].iter().zip(&few) {
+        assert_eq!((one.number, one.messages), (other.number, other.messages));
+        let [one, other] =
+            [(&all, one), (&kept, other)].map(|(memory, at)| texts(memory.blocking().messages_at(at.number).unwrap()));
+        assert_eq!(one, other);
+    }
+    let gone = kept.blocking().restore(0);
+    assert!(matches!(gone, Err(Error::CheckpointNotFound { .. })));
+    kept.blocking().restore(few[0].number).unwrap();
+    assert_eq!(texts(kept.blocking().history().unwrap()), texts(all.blocking().messages_at(few[0].number).unwrap()));
+
+    // The newest stays, whatever its age, and with both limits one stays if either keeps it.
+    let aged = open("aged").keep_checkpoints_within(std::time::Duration::ZERO).open().unwrap();
+    let either = open("either")
+        .keep_checkpoints_within(std::time::Duration::from_secs(3600))
+        .keep_checkpoints(1)
+        .open()
+        .unwrap();
+    for number in 0..5 {
+        for (memory, session) in [(&aged, "aged"), (&either, "either")] {
+            memory.blocking().put(vec![user(&format!("{session} {number}"), "a text")]).unwrap();
+        }
+    }
+    assert_eq!(aged.blocking().checkpoints().unwrap().len(), 1);
+    assert_eq!(either.blocking().checkpoints().unwrap().len(), 5);
+    drop((all, kept, aged, either, engine));
+    db.assert_sound();
+}
+
 #[test]
 fn checkpoints_are_listed_restored_and_forked() {
     let db = Db::new();

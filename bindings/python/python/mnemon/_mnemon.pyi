@@ -311,6 +311,7 @@ class Engine:
         renderer: Literal["xml", "markdown"] = ...,
         block_deadline: float = 2.0,
         checkpoint_each_put: bool = False,
+        keep_checkpoints: int | None = None,
         flush_on_drop: bool = False,
     ) -> Memory: ...
     def close(self) -> None: ...

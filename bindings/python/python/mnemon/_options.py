@@ -60,6 +60,7 @@ class MemoryOptions(TypedDict, total=False):
     renderer: Literal["xml", "markdown"]
     block_deadline: float
     checkpoint_each_put: bool
+    keep_checkpoints: int | None
     flush_on_drop: bool
 
 
