@@ -205,6 +205,18 @@ def test_a_recall_as_of_a_time_finds_what_was_known(engine: Engine) -> None:
         Query("boat", as_of=datetime(2024, 1, 1))
 
 
+def test_versions_are_kept_and_found_as_of_a_time() -> None:
+    with Engine(config=Config(keep_versions=True)) as engine:
+        engine.put(NAMESPACE, Message("the boat is red", id="m"))
+        known = datetime.now(timezone.utc)
+        engine.put(NAMESPACE, Message("the boat is blue", id="m"))
+        [(message, until)] = engine.versions(NAMESPACE, "m")
+        assert (message.id, message.text) == ("m", "the boat is red") and known < until < datetime.now(timezone.utc)
+        assert texts(engine.recall(NAMESPACE, Query("red boat", as_of=known))) == ["the boat is red"]
+        assert texts(engine.recall(NAMESPACE, Query("red boat"))) == ["the boat is blue"]
+        assert engine.versions(NAMESPACE, "other") == [] == engine.versions("other", "m")
+
+
 def test_a_hit_says_what_it_supersedes_and_what_it_belongs_to(engine: Engine) -> None:
     time = datetime(2024, 5, 1, tzinfo=timezone.utc)
     engine.put(NAMESPACE, [

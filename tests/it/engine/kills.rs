@@ -45,6 +45,7 @@ fn child() {
     config.flush_size = 50;
     // The others have 32 bits.
     config.precision = mnemon::Precision::I8;
+    config.keep_versions = true;
     // A kill loses no commit of either kind.
     config.durability = if run % 2 == 0 { mnemon::Durability::Disk } else { mnemon::Durability::Process };
     put_batches(&Engine::builder(path).config(config).open().unwrap(), run);
@@ -67,15 +68,18 @@ pub(crate) struct Batches(Vec<(u64, u64)>);
 
 impl Batches {
     /// Adds a run that was killed, and checks that every acknowledged message is there as it was last put, or as the
-    /// batch in flight has it.
+    /// batch in flight has it, with what it was before.
     pub(crate) fn check(&mut self, engine: &Engine, run: u64, lines: &[String]) {
         self.0.push((run, acknowledged(lines, "batch ")));
         let mut last: BTreeMap<(u64, String), Message> = BTreeMap::new();
+        let mut texts: BTreeMap<(u64, String), Vec<String>> = BTreeMap::new();
         for &(earlier, acknowledged) in &self.0 {
             for number in 0..acknowledged {
-                last.extend(
-                    batch(earlier, number).into_iter().map(|message| ((number % SPACES, message.id.clone()), message)),
-                );
+                for message in batch(earlier, number) {
+                    let key = (number % SPACES, message.id.clone());
+                    texts.entry(key.clone()).or_default().push(message.text());
+                    last.insert(key, message);
+                }
             }
             let in_flight = batch(earlier, acknowledged);
             for message in &in_flight {
@@ -90,6 +94,13 @@ impl Batches {
         for ((number, id), message) in &last {
             let found = engine.blocking().get(&space(*number), id).unwrap();
             assert_eq!(found.as_ref(), Some(message), "run {run}");
+            let texts = &texts[&(*number, id.clone())];
+            let versions = engine.blocking().versions(&space(*number), id).unwrap();
+            let mut kept: Vec<String> = versions.into_iter().map(|version| version.message.text()).collect();
+            kept.extend(found.map(|found| found.text()));
+            // A batch in flight may have been committed, too.
+            kept.retain(|text| texts.contains(text));
+            assert_eq!(kept, *texts, "run {run}: versions of {id}");
         }
     }
 }

@@ -294,7 +294,7 @@ impl MemoryBlock for Notes {
 }
 
 pub(crate) fn open(path: impl AsRef<Path>) -> Engine {
-    let mut config = mnemon::Config::default();
+    let mut config = mnemon::Config::default().keep_versions(true);
     config.flush_size = 50;
     config.block_retry = Duration::from_millis(1);
     Engine::builder(path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()

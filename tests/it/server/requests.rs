@@ -92,6 +92,62 @@ fn expired_messages_are_in_no_answer() {
     assert_eq!(dates, wanted.map(|(text, date)| (text.to_owned(), date.to_owned())));
 }
 
+#[test]
+fn a_server_with_the_option_keeps_versions() {
+    let db = Db::new();
+    let server = Server::with(&db, &["--keep-versions"]);
+    let path = "/v1/namespaces/acme%2Fada/messages";
+    let put = |text: &str| {
+        let message = json!({ "id": "m", "role": "user", "content": text, "created_at": "2024-05-01T09:30:00Z" });
+        assert_eq!(server.post(path, json!({ "messages": [message] })).status, 200);
+    };
+    let versions = |rest: &str| server.get(&format!("{path}/m/versions{rest}"));
+    versions("").assert_problem(404, "no such message");
+    put("We row on Thursdays.");
+    assert_eq!(versions("").body, json!({ "versions": [], "next": null }));
+    let known = mnemon::Timestamp::now();
+    ["We row on Fridays.", "We row no more."].into_iter().for_each(put);
+    let page = versions("?limit=1").body;
+    let found = &page["versions"][0];
+    assert_eq!((&found["content"], &found["id"]), (&json!("We row on Thursdays."), &json!("m")));
+    assert!(found["until"].as_str().unwrap().parse::<mnemon::Timestamp>().unwrap() > known, "{page}");
+    let rest = versions(&format!("?cursor={}", page["next"].as_str().unwrap())).body;
+    assert_eq!((&rest["versions"][0]["content"], &rest["next"]), (&json!("We row on Fridays."), &Value::Null));
+    let query = json!({ "query": "When on Thursdays?", "as_of": known });
+    let then = server.post("/v1/namespaces/acme%2Fada/recall", query);
+    assert_eq!(then.body["hits"][0]["content"], "We row on Thursdays.", "{}", then.body);
+}
+
+/// mem0's history of a memory has the texts that the server kept, and of older updates what is known.
+#[test]
+fn the_history_of_a_memory_has_its_versions() {
+    let db = Db::new();
+    let events = |server: &Server, id: &str| -> Vec<[Value; 3]> {
+        let answer = server.get(&format!("/v1/memories/{id}/history/"));
+        let events = answer.body.as_array().unwrap_or_else(|| panic!("{}", answer.body)).clone();
+        events.into_iter().map(|event| ["event", "old_memory", "new_memory"].map(|name| event[name].clone())).collect()
+    };
+    let update = |server: &Server, id: &str, text: &str| {
+        assert_eq!(server.send("PUT", &format!("/v1/memories/{id}/"), &[], Some(json!({ "text": text }))).status, 200);
+    };
+    let server = Server::start(&db);
+    let added = server.post("/v3/memories/add/", json!({ "messages": "one", "user_id": "ada" }));
+    let id = added.body["results"][0]["id"].as_str().unwrap().to_owned();
+    let first = [json!("ADD"), Value::Null, json!("one")];
+    assert_eq!(events(&server, &id), [first]);
+    update(&server, &id, "two");
+    let old = [[json!("ADD"), Value::Null, Value::Null], [json!("UPDATE"), Value::Null, json!("two")]];
+    assert_eq!(events(&server, &id), old);
+    drop(server);
+    let server = Server::with(&db, &["--keep-versions"]);
+    update(&server, &id, "three");
+    let kept = [json!("UPDATE"), json!("two"), json!("three")];
+    assert_eq!(events(&server, &id), [&old[..], &[kept]].concat());
+    let changed = Some(json!({ "metadata": { "a": 1 } }));
+    assert_eq!(server.send("PUT", &format!("/v1/memories/{id}/"), &[], changed).status, 200);
+    assert_eq!(events(&server, &id).len(), 3, "a change of metadata alone");
+}
+
 /// A conversation as a chat API has it.
 fn chat() -> Vec<Value> {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{\"q\": 1}"}});

@@ -27,7 +27,7 @@ fn open(db: &Db, address: &str) -> Engine {
 }
 
 fn try_open(db: &Db, address: &str, freshness: Freshness) -> mnemon::Result<Engine> {
-    let mut config = Config::default();
+    let mut config = Config::default().keep_versions(true);
     config.flush_size = 100_000;
     config.idle_flush = None;
     config.shared_timeout = Duration::from_secs(5);

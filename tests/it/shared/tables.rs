@@ -234,6 +234,53 @@ fn expiry_is_that_of_all_machines() {
     b.assert_sound();
 }
 
+/// Each machine has the versions of all, also one that comes later, and forgets those that another one forgot.
+#[test]
+fn versions_are_those_of_all_machines() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let (a, b, c) = (Db::new(), Db::new(), Db::new());
+    let (first, second) = (open(&a, &address), open(&b, &address));
+    let space = namespace("acme/ada");
+    let put = |engine: &Engine, text: &str, session: &str| {
+        engine.blocking().put(&space, vec![Message::user(text).with_id("m").in_session(session)]).unwrap();
+        Timestamp::now()
+    };
+    let texts = |engine: &Engine| -> Vec<String> {
+        let versions = engine.blocking().versions(&space, "m").unwrap();
+        versions.into_iter().map(|version| version.message.text()).collect()
+    };
+    let as_of = |engine: &Engine, time: Timestamp| -> Vec<String> {
+        let hits = engine.blocking().recall(&space, Query::new("ferry").as_of(time)).unwrap();
+        hits.into_iter().map(|hit| hit.message.text()).collect()
+    };
+    put(&first, "the ferry leaves at one", "s");
+    assert_eq!(texts(&second), [""; 0]);
+    let known = Timestamp::now();
+    put(&second, "the ferry leaves at two", "s");
+    put(&first, "the ferry leaves at three", "s");
+    let expected = ["the ferry leaves at one", "the ferry leaves at two"];
+    for engine in [&first, &second] {
+        assert_eq!(texts(engine), expected);
+        assert_eq!(as_of(engine, known), expected[..1]);
+    }
+    put(&second, "the ferry leaves at three", "t");
+    let third = open(&c, &address);
+    for engine in [&first, &second, &third] {
+        assert_eq!(texts(engine), expected, "it moved to another session");
+    }
+    assert_eq!(transfer::export(&first), transfer::export(&third));
+    let rows = || all_rows(&address).matches("leaves at two").count();
+    assert_eq!(rows(), 1);
+    third.blocking().forget(Forget::messages(&space, ["m"])).unwrap();
+    put(&third, "the ferry leaves at four", "s");
+    for engine in [&first, &second, &third] {
+        assert_eq!((texts(engine), rows()), (vec![], 0));
+    }
+    drop((first, second, third));
+    [a, b, c].iter().for_each(|db| drop(db.assert_sound()));
+}
+
 #[test]
 fn what_is_to_be_tried_again_is_tried_again() {
     let Some(server) = server() else { return };

@@ -38,7 +38,7 @@ class Server:
         self.process = subprocess.Popen(
             [
                 self.program(), "serve", "--format", "json", "--db", str(folder / "m.redb"),
-                "--listen", "127.0.0.1:0", "--tokens", str(folder / "tokens.toml"), *arguments,
+                "--keep-versions", "--listen", "127.0.0.1:0", "--tokens", str(folder / "tokens.toml"), *arguments,
             ],
             stderr=subprocess.PIPE, text=True,
         )

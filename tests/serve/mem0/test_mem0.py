@@ -127,8 +127,10 @@ def test_get_update_delete_and_history(client, user):
     memory = client.get(id)
     assert memory["memory"] == "I live in Lisbon." and memory["metadata"] == {"b": 2} and memory["agent_id"] == "guide"
     assert memory["created_at"] < memory["updated_at"]
-    assert [event["event"] for event in client.history(id)] == ["ADD", "UPDATE"]
-    assert client.history(id)[1]["new_memory"] == "I live in Lisbon."
+    added, update = client.history(id)
+    assert (added["event"], added["old_memory"], added["new_memory"]) == ("ADD", None, "I live in Porto.")
+    assert (update["event"], update["old_memory"], update["new_memory"]) == ("UPDATE", "I live in Porto.", "I live in Lisbon.")
+    assert (added["metadata"], update["metadata"]) == ({"a": 1}, {"b": 2}) and added["created_at"] < update["created_at"]
     client.update(id, metadata={"c": 3})
     assert client.get(id)["metadata"] == {"c": 3} and client.get(id)["memory"] == "I live in Lisbon."
     client.update(id, timestamp="2024-05-01T09:30:00Z", expiration_date=None)
@@ -137,6 +139,9 @@ def test_get_update_delete_and_history(client, user):
     client.update(id, expiration_date="2130-01-01")
     assert client.get(id)["expiration_date"] == "2130-01-01"
     client.update(id, text="I live in Faro.")
+    events = client.history(id)
+    assert [event["new_memory"] for event in events] == ["I live in Porto.", "I live in Lisbon.", "I live in Faro."]
+    assert events[2]["old_memory"] == "I live in Lisbon." and len({event["id"] for event in events}) == 3
     assert client.get(id)["expiration_date"] == "2130-01-01"
     client.update(id, expiration_date=None)
     assert client.get(id)["expiration_date"] is None
