@@ -156,6 +156,21 @@ impl App {
         }
     }
 
+    /// Deletes a namespace of a user, agent, app or run, with what the server keeps for it in namespaces below: the facts of
+    /// its collection, and the files of the memory tool. Returns the number of messages deleted, and of documents below.
+    pub(crate) async fn delete_home(&self, home: &Namespace) -> Result<(u64, u64), Problem> {
+        let messages = self.engine.delete_namespace(home).await?;
+        let facts = self.formation.collection(&self.engine, home).map(|(namespace, _)| namespace);
+        // A namespace of the most labels has no files.
+        let files = mnemon_memory_tool::files_namespace(home).ok();
+        let mut documents = 0;
+        for below in facts.into_iter().chain(files) {
+            documents += self.engine.count_namespaces(Some(&below)).await?.documents;
+            self.engine.delete_namespace(&below).await?;
+        }
+        Ok((messages, documents))
+    }
+
     /// Searches the documents of a namespace, or lists them. A search with a heavy filter takes one of the places for slow
     /// requests.
     pub(crate) async fn search_documents(

@@ -48,7 +48,7 @@ pub(super) async fn delete_all_memories(
                 Err(error) => return Err(error.into()),
             }
         }
-        (None, None) => app.engine.delete_namespace(&namespace).await?,
+        (None, None) => app.delete_home(&namespace).await?.0,
     };
     Ok(Output::data(json!({ "deleted": deleted })))
 }

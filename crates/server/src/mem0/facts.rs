@@ -99,13 +99,6 @@ impl Facts {
         Ok(deleted)
     }
 
-    /// Deletes all facts, with what is known of their origin. Returns true if there was anything.
-    pub(super) async fn delete_all(&self, app: &App) -> Result<bool, Problem> {
-        let counts = app.engine.count_namespaces(Some(&self.namespace)).await?;
-        app.engine.delete_namespace(&self.namespace).await?;
-        Ok(counts.documents > 0)
-    }
-
     /// Lets the model change the facts as the messages say, and returns the events. Nothing is stored if it fails.
     pub(super) async fn infer(
         &self,

@@ -221,16 +221,12 @@ async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<
     }
 }
 
-/// Deletes a home with its facts. Returns true if there was anything.
+/// Deletes a home with its facts and files. Returns true if there was anything.
 pub(super) async fn delete_home(app: &App, home: &Namespace) -> Result<bool, Problem> {
     let page = app.engine.namespaces(Some(home), None, 1).await?;
     let exists = page.namespaces.first().is_some_and(|info| info.namespace == *home);
-    app.engine.delete_namespace(home).await?;
-    let had_facts = match Facts::of(app, home) {
-        Some(facts) => facts.delete_all(app).await?,
-        None => false,
-    };
-    Ok(exists || had_facts)
+    let (_, documents) = app.delete_home(home).await?;
+    Ok(exists || documents > 0)
 }
 
 pub(super) async fn list(
