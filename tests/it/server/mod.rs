@@ -7,6 +7,7 @@ mod cursors;
 mod dearest;
 mod formation;
 mod hook;
+mod infer;
 mod mcp;
 mod memory_tool;
 mod openapi;
