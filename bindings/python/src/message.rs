@@ -31,6 +31,7 @@ pub(crate) struct Message(pub(crate) mnemon::Message);
 impl Message {
     #[new]
     #[pyo3(signature = (content, role = "user", *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         content: &Bound<'_, PyAny>,
         role: &str,
