@@ -104,7 +104,7 @@ impl Engine {
 
     /// Returns what a message was before each change of its text, role or name, oldest first, with the times of the changes.
     /// There are versions of the changes that an engine made with [`Config::keep_versions`](field@Config::keep_versions);
-    /// a change of metadata alone makes none. Their metadata is that of the time of the change. Empty for an unknown message.
+    /// a change of metadata or `created_at` alone makes none. Both are those of the time of the change. Empty for an unknown message.
     /// A message that is moved to another session keeps its versions; one that is deleted, and put or restored again, and a
     /// copy of a session begin without.
     ///

@@ -43,7 +43,7 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) ids: Option<Vec<u64>>,
     /// The sequence number before which messages had been put at the time of [`Query::as_of`].
     pub(super) put_before: Option<u64>,
-    /// What messages were at that time, of those that have changed since.
+    /// What messages were at that time, of those that have changed since, by ascending sequence numbers.
     changed: Arc<Vec<AnalyzedMessage>>,
     /// The messages that the filter on metadata matches.
     pub(super) matching: Option<Arc<MatchingMessages>>,
@@ -168,6 +168,7 @@ impl<'a> PreparedQuery<'a> {
     pub(super) fn allows(&self, message: &UnindexedMessage) -> bool {
         self.session.is_none_or(|session| session == message.session)
             && self.filter.allows(message.role, message.created_at)
+            && self.filter.was_known(message.created_at)
             && self.ids.as_ref().is_none_or(|ids| ids.binary_search(&message.seq).is_ok())
             && self.matching.as_ref().is_none_or(|matching| matching.contains(message.seq))
             && self.put_before.is_none_or(|before| message.seq < before)
@@ -176,8 +177,9 @@ impl<'a> PreparedQuery<'a> {
 
     /// Returns true if the message of a row was known at the time of [`Query::as_of`], if there is one.
     pub(super) fn was_known(&self, row: &RowMeta) -> bool {
-        self.put_before.is_none_or(|before| row.seq < before)
-            && self.filter.as_of.is_none_or(|as_of| row.created_at.is_none_or(|time| time <= as_of))
+        let then = self.changed.binary_search_by_key(&row.seq, |(message, _)| message.seq);
+        let created_at = then.map_or(row.created_at, |at| self.changed[at].0.created_at);
+        self.put_before.is_none_or(|before| row.seq < before) && self.filter.was_known(created_at)
     }
 
     /// Returns what candidates of the query are ranked by.

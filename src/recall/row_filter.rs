@@ -25,7 +25,8 @@ pub(super) struct Filter {
     pub(super) role: Option<Role>,
     pub(super) since: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
-    /// Only what was known at this time is allowed. The time of the put is checked beside the filter.
+    /// Only what was known at this time is allowed. The time of the put is checked beside the filter, and in an index that of the
+    /// message too, because it may have been another one then.
     pub(super) as_of: Option<Timestamp>,
     /// Allowed times, if there are any.
     pub(super) spans: Vec<TimeSpan>,
@@ -76,6 +77,7 @@ impl Filter {
 
     pub(super) fn allows_message(&self, message: &Message) -> bool {
         self.allows(message.role, message.created_at)
+            && self.was_known(message.created_at)
             && self.session.as_ref().is_none_or(|session| *session == message.session)
             && self.metadata.as_ref().is_none_or(|metadata| metadata.matches_fields(message))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&message.id))
@@ -101,14 +103,17 @@ impl Filter {
         }
     }
 
-    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time; it
-    /// may have been known at any time.
+    /// Returns true if a message of this time may have been known at the time that the query asks for, if there is one.
+    pub(super) fn was_known(&self, time: Option<Timestamp>) -> bool {
+        self.as_of.is_none_or(|as_of| time.is_none_or(|time| time <= as_of))
+    }
+
+    /// Returns true if the role and the time are allowed. A message without a time is outside of every limit on time.
     pub(super) fn allows(&self, role: Role, time: Option<Timestamp>) -> bool {
         self.role.is_none_or(|wanted| wanted == role)
             && self.since.is_none_or(|since| time.is_some_and(|time| time >= since))
             && self.until.is_none_or(|until| time.is_some_and(|time| time < until))
             && (self.spans.is_empty() || time.is_some_and(|time| self.spans.iter().any(|span| span.contains(time))))
-            && self.as_of.is_none_or(|as_of| time.is_none_or(|time| time <= as_of))
     }
 }
 

@@ -66,6 +66,7 @@ fn facts(engine: &Engine, space: &Namespace) -> Collection {
 /// Stores the same for each tenant: under the same ids, keys and sessions, apart from the word.
 fn fill(engine: &Engine, name: &str, word: &str, round: u32) {
     for space in spaces(name, word) {
+        engine.blocking().put(&space, vec![message("same", &format!("the bicycle of {word}"))]).unwrap();
         let mut noted = message("same", &format!("the red bicycle of {word}, {round}"));
         noted.metadata.insert("kind".into(), json!("note"));
         noted.metadata.insert("owner".into(), json!(word));

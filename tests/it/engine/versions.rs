@@ -102,8 +102,11 @@ fn a_recall_as_of_a_time_finds_and_returns_what_messages_were() {
     let blocking = engine.blocking();
     put(&engine, "m", "Ada's rent is nine hundred");
     put(&engine, "other", "the ferry leaves at one");
+    let reply = |text: &str| blocking.put(&space(), vec![Message::assistant(text).with_id("reply")]).unwrap();
+    reply("Noted: at one");
     blocking.flush().unwrap();
     let first = moment();
+    reply("Noted: at two");
     put(&engine, "m", "Ada pays twelve hundred a month");
     let second = moment();
     for is_flushed in [false, true] {
@@ -117,32 +120,31 @@ fn a_recall_as_of_a_time_finds_and_returns_what_messages_were() {
         assert_eq!(found(lexical("month").as_of(first).k(2))[0].breakdown.bm25, 0.0, "a word of later");
         assert_eq!(found(Query::new("rent").as_of(first).k(1))[0].message.text(), then[0].1);
         assert_eq!(found(Query::new("rent").as_of(first)).pending(), 0);
-        let all = pairs(&[("m", "Ada's rent is nine hundred"), ("other", "the ferry leaves at one")]);
+        let others = [("other", "the ferry leaves at one"), ("reply", "Noted: at one")];
+        let all = pairs(&[&[("m", "Ada's rent is nine hundred")], &others[..]].concat());
         if is_flushed {
             assert_eq!(as_of(&engine, dense("month"), first), all);
             assert_eq!(as_of(&engine, Query::new("month"), first), all);
         }
         let hits = blocking.recall_in(&Scope::new().under(&space()), lexical("rent").as_of(first).k(1)).unwrap();
         assert_eq!(hits[0].message.text(), then[0].1);
-        let turns = found(Query::new("ferry").unit(Unit::Turn).as_of(first));
-        assert!(
-            turns
-                .iter()
-                .flat_map(|hit| [&hit.message].into_iter().chain(&hit.others))
-                .any(|found| found.text() == then[0].1)
-        );
+        let turns = found(lexical("ferry").unit(Unit::Turn).as_of(first));
+        assert_eq!(turns[0].others.iter().map(Message::text).collect::<Vec<_>>(), ["Noted: at one"]);
         // Filters look at the message as it was.
         assert_eq!(as_of(&engine, lexical("rent").role(Role::User).ids(["m"]), first), then);
-        assert_eq!(as_of(&engine, lexical("rent").except(["m"]), first).len(), 1);
+        assert_eq!(as_of(&engine, lexical("rent").except(["m"]), first), pairs(&others));
         blocking.flush().unwrap();
     }
     // A time of its own that was moved on does not hide what it was.
     let late = message("m", "Ada moved out").at("2100-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     blocking.put(&space(), vec![late]).unwrap();
     blocking.flush().unwrap();
-    assert_eq!(as_of(&engine, lexical("rent").ids(["m"]), first), pairs(&[("m", "Ada's rent is nine hundred")]));
+    for query in [lexical("rent"), dense("rent"), Query::new("what was it?")] {
+        assert_eq!(as_of(&engine, query.ids(["m"]), first), pairs(&[("m", "Ada's rent is nine hundred")]));
+    }
     blocking.forget(Forget::messages(&space(), ["m"])).unwrap();
-    assert_eq!(as_of(&engine, lexical("rent"), first), pairs(&[("other", "the ferry leaves at one")]));
+    let left = pairs(&[("other", "the ferry leaves at one"), ("reply", "Noted: at one")]);
+    assert_eq!(as_of(&engine, lexical("rent"), first), left);
     drop(engine);
     db.assert_sound();
 }
