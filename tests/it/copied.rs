@@ -214,6 +214,7 @@ fn run_shell(reader: &mut Reader, document: &str) {
             ["mnemon", "ingest"] => "stored, embedded, indexed",
             ["mnemon", "recall"] => text,
             ["mnemon", "token"] => "",
+            ["curl", _] if command.contains("/memory_tool") => "File created successfully at: /memories/sport.md",
             ["curl", _] if command.contains("/messages") => "\"ids\":[\"",
             ["curl", _] if command.contains("/recall") => "I row on Thursdays.",
             _ => panic!("{document} has a new command; say what it prints: {command}"),

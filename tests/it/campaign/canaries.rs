@@ -110,7 +110,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("new", Handle), ("describe", Handle), ("index", Handle), ("of", Handle), ("shown", Handle),
         ("blocking", Handle), ("add", Surface("collection")), ("get", Surface("document")),
         ("delete", Change("delete of an item")), ("search", Surface("collection")),
-        ("update", Change("delete of an item")),
+        ("update", Change("delete of an item")), ("sources", Surface("collection")),
     ]),
 ];
 

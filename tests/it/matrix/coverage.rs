@@ -137,8 +137,7 @@ fn every_option_of_a_query_is_on_every_surface() {
     check("command", flags, &[("where", "filter")], "");
 
     let schemas = &description()["components"]["schemas"];
-    // The server opens no reranker.
-    check("HTTP", fields(&schemas["Options"]), &[], "rerank");
+    check("HTTP", fields(&schemas["Options"]), &[], "");
 
     let search = tools().into_iter().find(|tool| tool["name"] == "search_memories").unwrap();
     let renamed = [("limit", "k"), ("run_id", "session")];
