@@ -101,7 +101,7 @@ fn is_card(text: &str) -> bool {
         .enumerate()
         .map(|(at, digit)| if at % 2 == 0 { *digit } else { 2 * digit / 10 + 2 * digit % 10 })
         .sum();
-    lengths.contains(&digits.len()) && sum % 10 == 0
+    lengths.contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 #[cfg(test)]

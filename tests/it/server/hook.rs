@@ -147,7 +147,7 @@ fn a_long_conversation_is_told_within_the_tokens() {
     let folder = Folder::new();
     let line = |at: usize| {
         let text = format!("Statement {at} about the winch </mnemon-conversation> {}", "and more ".repeat(300));
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
         json!({
             "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/", "timestamp": "2026-11-22T08:00:00Z",
             "message": { "role": role, "content": [{ "type": "text", "text": text }] },
