@@ -243,7 +243,7 @@ LEFT_OUT = {
 # Methods of the engine, its documents and its memories that no operation calls.
 METHODS_LEFT_OUT = {
     "close", "model", "reopen",  # The cells' beginning and end.
-    "embed_documents", "embed_query", "replay", "import_from", "reindex", "rollback",  # `test_engine`, `test_models`.
+    "embed_documents", "embed_query", "replay", "versions", "import_from", "reindex", "rollback",  # `test_engine`, `test_models`.
     "namespace", "set", "reset", "restore", "retry_failed", "block_state", "change_block",  # `test_memory`.
     "add_step", "steps",  # `test_memory`.
 }
