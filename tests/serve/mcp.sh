@@ -74,6 +74,8 @@ call remember_document key=profile 'value={"city": "Porto"}' user_id=ada
 call get_document key=profile user_id=ada
 call get_documents user_id=ada
 call search_documents query="Where does Ada live?" user_id=ada
+call memory command=create path=/memories/sport.md file_text="Ada rows." user_id=ada
+call memory command=view path=/memories user_id=ada
 call list_entities
 call forget by=messages 'ids=["'"$id"'"]' user_id=ada
 call add_memory text="Ada rows." user_id=ada
