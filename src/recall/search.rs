@@ -147,10 +147,11 @@ pub(super) struct Found {
     pub(super) is_exhaustive: bool,
 }
 
-/// The rows that the query's filter allows, `None` for all, until a row is reused.
+/// The rows that the query's filter allows, `None` for all, until a row is reused or added.
 pub(super) struct AllowedRows {
     rows: Option<Bitmap>,
     rows_reused: u64,
+    count: usize,
 }
 
 impl<'s> IndexSearch<'s> {
@@ -253,6 +254,8 @@ impl<'s> IndexSearch<'s> {
             };
             if index.rows_reused == rows_reused {
                 self.offer_sample(index, &found);
+                // What was indexed meanwhile is found by its words, as it was before.
+                self.allow_rows(index);
                 return found;
             }
         }
@@ -271,9 +274,9 @@ impl<'s> IndexSearch<'s> {
 
     /// Sets `allowed`, unless it is right already.
     fn allow_rows(&mut self, index: &NamespaceIndex) {
-        let (query, rows_reused) = (self.query, index.rows_reused);
-        if self.allowed.as_ref().is_none_or(|allowed| allowed.rows_reused != rows_reused) {
-            self.allowed = Some(AllowedRows { rows: index.allowed(query), rows_reused });
+        let (rows_reused, count) = (index.rows_reused, index.rows.len());
+        if self.allowed.as_ref().is_none_or(|allowed| (allowed.rows_reused, allowed.count) != (rows_reused, count)) {
+            self.allowed = Some(AllowedRows { rows: index.allowed(self.query), rows_reused, count });
         }
     }
 }
@@ -315,8 +318,9 @@ mod tests {
 
     const NAMESPACE: NamespaceId = NamespaceId(0);
 
-    /// Gives row 0 to another message after each of the first `times` searches.
+    /// Gives row 0 to another message after each of the first `times` searches, or row 1 to a new one.
     struct Meddling {
+        row: u32,
         index: ExactIndex,
         namespace: OnceLock<Arc<RwLock<NamespaceIndex>>>,
         searches: AtomicU32,
@@ -337,9 +341,11 @@ mod tests {
             let searches = self.searches.fetch_add(1, Ordering::Relaxed) + 1;
             if searches <= self.times {
                 let mut namespace = self.namespace.get().unwrap().write();
-                let removed = Removed { generation: GenerationId(1), namespace: NAMESPACE, rows: vec![0] };
-                namespace.apply(&NamespaceChange::Removed(removed));
-                namespace.apply(&added(0, u64::from(searches), [0.0, 1.0]));
+                if self.row == 0 {
+                    let removed = Removed { generation: GenerationId(1), namespace: NAMESPACE, rows: vec![0] };
+                    namespace.apply(&NamespaceChange::Removed(removed));
+                }
+                namespace.apply(&added(self.row, u64::from(searches), [0.0, 1.0]));
             }
             found
         }
@@ -361,22 +367,35 @@ mod tests {
         NamespaceChange::Added(AddedRows { rows, segments: vec![(seq as u32, Some(segment))] })
     }
 
+    /// A namespace of one message, whose index meddles.
+    fn meddled(row: u32, times: u32) -> Arc<RwLock<NamespaceIndex>> {
+        let (index, namespace, searches) = (ExactIndex::new(2), OnceLock::new(), AtomicU32::new(0));
+        let meddling = Arc::new(Meddling { row, index, namespace, searches, times });
+        let vectors = Vectors::Plain { index: Arc::clone(&meddling) as Arc<dyn VectorIndex>, ef: 128 };
+        let mut index = NamespaceIndex::new(vectors, 2, Vec::new(), LexicalIndex::default(), Language::English);
+        index.apply(&added(0, 0, [1.0, 0.0]));
+        let index = Arc::new(RwLock::new(index));
+        meddling.namespace.set(Arc::clone(&index)).ok().expect("set once");
+        index
+    }
+
+    #[test]
+    fn a_row_added_during_a_search_is_allowed_by_a_filter() {
+        let store = Store::in_memory(&Config::default()).unwrap();
+        let (index, query) = (meddled(1, 1), Query::new("x"));
+        let mut prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
+        (prepared.strategy, prepared.filter.role) = (RankingStrategy::Lexical, Some(Role::User));
+        let (buffers, none) = (ScoreBuffers::default(), Unindexed::default());
+        let resources = SearchResources { store: &store, buffers: &buffers };
+        let found = NamespaceSearch::new(&prepared, &index, &none, resources).search(5).unwrap();
+        assert_eq!(found.ranked.len(), 2);
+    }
+
     #[test]
     fn a_row_reused_during_a_search_is_not_mistaken() {
         let store = Store::in_memory(&Config::default()).unwrap();
         for times in 0..=UNLOCKED_ATTEMPTS {
-            let meddling = Arc::new(Meddling {
-                index: ExactIndex::new(2),
-                namespace: OnceLock::new(),
-                searches: AtomicU32::new(0),
-                times,
-            });
-            let vectors = Vectors::Plain { index: Arc::clone(&meddling) as Arc<dyn VectorIndex>, ef: 128 };
-            let mut index = NamespaceIndex::new(vectors, 2, Vec::new(), LexicalIndex::default(), Language::English);
-            index.apply(&added(0, 0, [1.0, 0.0]));
-            let index = Arc::new(RwLock::new(index));
-            meddling.namespace.set(Arc::clone(&index)).ok().expect("set once");
-            let query = Query::new("x");
+            let (index, query) = (meddled(0, times), Query::new("x"));
             let prepared = PreparedQuery::by_vectors(&query, NAMESPACE, vec![vec![1.0, 0.0]], HashSet::new());
             let (buffers, none) = (ScoreBuffers::default(), Unindexed::default());
             let resources = SearchResources { store: &store, buffers: &buffers };

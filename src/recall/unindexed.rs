@@ -202,6 +202,7 @@ fn read(snapshot: &Snapshot, namespace: NamespaceId, seq: u64, language: Languag
 
 /// Reads what the messages of a namespace were at a time, of those that have changed since, with their terms.
 pub(super) fn read_as_of(snapshot: &Snapshot, namespace: NamespaceId, time: Timestamp) -> Result<Vec<AnalyzedMessage>> {
+    // That of the index, but for a recall that begins while it changes.
     let language = snapshot.namespaces().language(namespace)?.language;
     let mut read = Vec::new();
     for (seq, message) in snapshot.messages().as_of(namespace, time)? {
