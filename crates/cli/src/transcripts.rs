@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path};
 
-use mnemon::{Message, MessageLine, Namespace, from_anthropic};
+use mnemon::{MessageLine, Namespace, from_anthropic};
 use serde_json::{Value, json};
 
 /// How texts begin that a coding agent writes in the user's name.
@@ -220,7 +220,8 @@ pub(crate) fn namespace_of(folder: &Path) -> anyhow::Result<Namespace> {
 /// left for later.
 ///
 /// Lines that cannot be read are left out: the agent writes them, and its user cannot mend them.
-pub(crate) fn complete_lines(text: &[u8], tool_output: usize) -> Vec<Message> {
+#[cfg(all(feature = "serve", unix))]
+pub(crate) fn complete_lines(text: &[u8], tool_output: usize) -> Vec<mnemon::Message> {
     let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let mut transcript = Transcript::new(tool_output);
     let mut messages = Vec::new();
