@@ -64,12 +64,13 @@ pub struct QueryOptions {
     ///
     /// The time of a message is its [`created_at`](field@Message::created_at), if it has one. The namespace is asked as it
     /// is today: messages that were deleted since are not found, those that were edited have their present text, and scores
-    /// are scaled by the statistics of all messages. With [`Config::keep_versions`](field@crate::Config::keep_versions) an edited
-    /// message is found by the words that it had then, and by the vector of its present text, and is returned as it was. A message that was moved to another session counts as put then, and so
-    /// does an imported one by its import. In a copy of a [shared](crate::EngineBuilder::shared) database, a message of
-    /// another machine counts as put when this copy got it. For messages that were put by a release before 0.2.0, the time
-    /// of the put is not known: `created_at` alone decides. Cost: a look at each vector's message, and a
-    /// pass over the versions of the namespace.
+    /// are scaled by the statistics of all messages. With [`Config::keep_versions`](field@crate::Config::keep_versions)
+    /// an edited message is found by the words that it had then, and by the vector of its present text, and is returned
+    /// as it was. A message that was moved to another session counts as put then, and so does an imported one by its
+    /// import. In a copy of a [shared](crate::EngineBuilder::shared) database, a message of another machine counts as
+    /// put when this copy got it. For messages that were put by a release before 0.2.0, the time of the put is not
+    /// known: `created_at` alone decides. Cost: a look at each vector's message, and a pass over the versions of the
+    /// namespace.
     pub as_of: Option<Timestamp>,
     /// Only messages that this filter matches, by their metadata and by `$id`, `$session`, `$role` and `$created_at`.
     ///

@@ -40,8 +40,8 @@ const BATCH_BYTES: usize = 4 << 20;
 pub(crate) struct Args {
     #[command(flatten)]
     server: ServerArgs,
-    /// Whose memory it is. Default: `code` and the path of the repository, or else of the folder, that the agent works in,
-    /// such as code/home/ada/boat.
+    /// The namespace to use. Default: `code` and the path of the agent's repository, or of its folder if that is in none, such
+    /// as code/home/ada/boat.
     #[arg(long, value_name = "NS")]
     namespace: Option<Namespace>,
     /// The most tokens to print for an event.

@@ -1,8 +1,8 @@
 //! Reads the transcripts of coding agents, which are JSON Lines: those of Claude Code and the rollouts of Codex.
 //!
-//! What the user and the model said to each other is read. Left out is what no one said: instructions and reminders that
-//! the agent inserts, summaries of what the transcript has already, the work of subagents, and, unless asked for, calls
-//! of tools and their output.
+//! The texts of the user and of the model are read. Instructions and reminders that the agent inserts are left out, and so
+//! are summaries of what the transcript has already, and the work of subagents. Calls of tools and their output are read if
+//! that is asked for.
 
 use std::path::{Component, Path};
 

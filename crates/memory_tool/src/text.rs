@@ -1,4 +1,4 @@
-//! What a view shows: the lines of a file with their numbers, and the entries of a directory.
+//! Writes what a view shows: the lines of a file with their numbers, and the entries of a directory.
 
 use std::{collections::BTreeMap, fmt::Write};
 

@@ -76,7 +76,7 @@ struct BlockLabels {
     block: &'static str,
 }
 
-/// What forming memories takes, by the kinds of blocks.
+/// The counters of calls, tokens and failures of the model that forms memories, by the kinds of blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FormationMetrics {
     calls: Family<BlockLabels, Counter>,

@@ -303,7 +303,7 @@ fn the_time_to_live_of_a_namespace_is_for_what_is_put_later() {
     let info = || blocking.namespaces(None, None, 10).unwrap().namespaces.remove(0).ttl_minutes;
     assert_eq!(info(), Some(60.0));
     let before = Timestamp::now();
-    put(&engine, vec![old, new.clone(), brief("own", 1_000)]);
+    put(&engine, vec![old, new.clone(), brief("own", 30_000)]);
     let expires = |id: &str| blocking.get(&space(), id).unwrap().unwrap().expires_at;
     let first = expires("new").unwrap();
     let minutes = (first.as_micros() - before.as_micros()) as f64 / 6e7;
@@ -391,14 +391,14 @@ fn a_message_of_the_buffer_leaves_the_prompt_when_it_expires() {
     let memory = engine.memory(&space(), "chat").open().unwrap();
     let memory = memory.blocking();
     let texts = || memory.get(None).unwrap().messages.iter().map(Message::text).collect::<Vec<_>>();
-    memory.put(vec![Message::user("one").expiring_at(after(60)), Message::user("two")]).unwrap();
+    memory.put(vec![Message::user("one").expiring_at(after(1500)), Message::user("two")]).unwrap();
     // One that was flushed is kept in memory, too.
-    memory.put(vec![Message::user("three").expiring_at(after(60))]).unwrap();
+    memory.put(vec![Message::user("three").expiring_at(after(1500))]).unwrap();
     engine.blocking().hold(&space(), "the sweep deletes nothing").unwrap();
     assert_eq!(texts(), ["one", "two", "three"]);
     memory.flush().unwrap();
     assert_eq!(texts(), ["one", "two", "three"]);
-    memory.put(vec![Message::user("four").expiring_at(after(60))]).unwrap();
+    memory.put(vec![Message::user("four").expiring_at(after(1500))]).unwrap();
     assert_eq!(texts().len(), 4);
     wait_until("expiry", || texts() == ["two"]);
     assert_eq!(memory.history().unwrap().len(), 1);

@@ -214,7 +214,7 @@ fn expiry_is_that_of_all_machines() {
     first.blocking().set_ttl(&space, Some(60.0)).unwrap();
     let soon = |milliseconds: i64| Timestamp::from_micros(Timestamp::now().as_micros() + milliseconds * 1000).unwrap();
     second.blocking().put(&space, vec![Message::user("by the namespace").with_id("m1")]).unwrap();
-    first.blocking().put(&space, vec![Message::user("the ferry").with_id("m2").expiring_at(soon(1000))]).unwrap();
+    first.blocking().put(&space, vec![Message::user("the ferry").with_id("m2").expiring_at(soon(3000))]).unwrap();
     let expires = |engine: &Engine, id: &str| engine.blocking().get(&space, id).unwrap().unwrap().expires_at;
     assert!(expires(&first, "m1").is_some() && expires(&first, "m1") == expires(&second, "m1"));
     assert_eq!(expires(&second, "m2"), expires(&first, "m2"));

@@ -1,4 +1,5 @@
-//! Which memory blocks the sessions of a namespace have: the file `serve.toml`, its checks, and what it means in words.
+//! The file `serve.toml`, which says which memory blocks the sessions of a namespace have. This module reads and checks it,
+//! and says in words what it means.
 //!
 //! A rule is about the namespaces at and under its prefix, or about all. Of several rules that fit, the one with the
 //! longest prefix counts, and the others do not. A namespace without a rule has no blocks.
@@ -345,7 +346,7 @@ impl Block {
 /// Messages that a block of vectors recalls.
 const VECTORS: usize = 3;
 
-/// What the rules mean, in words.
+/// Says in words what the rules mean.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for rule in &self.0 {

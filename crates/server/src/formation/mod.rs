@@ -88,7 +88,7 @@ fn client(Llm { url, model, key_file, timeout }: &Llm) -> anyhow::Result<OpenAiC
     Ok(client.api_key(key))
 }
 
-/// What forms memories in a running server.
+/// The rules, the model and the counts with which a running server forms memories.
 pub(crate) struct Formation {
     plan: Plan,
     usage: Arc<Usage>,

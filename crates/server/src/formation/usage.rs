@@ -1,5 +1,5 @@
-//! What forming memories costs: calls of the model, their tokens and failures, by namespace and block since the server
-//! started; and the daily limits of tokens.
+//! Counts the calls of the model, their tokens and their failures, by namespace and block since the server started, and
+//! compares them with the daily limits of tokens.
 //!
 //! A limit belongs to the prefix of a token of access. What is formed in the namespaces at and under it counts, whoever
 //! wrote the messages. It is compared before a call, so the calls that run then may exceed it. Days are those of UTC. The
