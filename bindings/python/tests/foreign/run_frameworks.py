@@ -2,9 +2,16 @@
 
 import sys
 
-from run import Suite, main
+from run import PRIVATE, Suite, main
 
-SUITES: list[Suite] = []
+SUITES = [
+    Suite(
+        "crewai==1.15.28",
+        "swap_crewai",
+        ["memory"],
+        {"test_(flush_to_central|dual_shard_search|orphaned_shard_cleanup)": PRIVATE},
+    ),
+]
 
 if __name__ == "__main__":
     sys.exit(main(SUITES))
