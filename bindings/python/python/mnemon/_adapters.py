@@ -5,13 +5,31 @@ the assistant's, and what else a tool's message has is the user's. Media stay me
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, NamedTuple
 
-from ._mnemon import Message
+from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
+
+# Adapters share these locks, so that none has to be made for each session.
+LOCKS = [Lock() for _ in range(64)]
+
+
+def turn_of(*names: object) -> Lock:
+    """The lock under which changes of what has these names take turns."""
+    return LOCKS[hash(names) % len(LOCKS)]
+
+
+def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hit]:
+    """The hits of a text, also of what was put just before; none for a blank text."""
+    if not text.strip():
+        return []
+    if engine.pending():
+        engine.flush()
+    return list(engine.recall(namespace, Query(text, **options)))
 
 
 @contextmanager
@@ -49,6 +67,11 @@ def turns_of(message: Message) -> list[Turn]:
             turns.append(Turn(role, []))
         turns[-1].parts.append(part)
     return turns or [Turn(author, [])]
+
+
+def names_of(messages: Iterable[Message]) -> dict[str, str]:
+    """The names of the tools that messages call, by the ids of the calls: what a result has no place for."""
+    return {part["id"]: part["name"] for message in messages for part in message.content if part["type"] == "tool_call"}
 
 
 def text_of(parts: Sequence[Part]) -> str:
