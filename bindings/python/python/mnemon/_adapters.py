@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
 
+from ._errors import MnemonError
 from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
@@ -111,3 +112,15 @@ def arguments_of(call: Mapping[str, Any]) -> Any:
     if arguments is None:
         return {}
     return arguments if isinstance(arguments, dict) else json.dumps(arguments, ensure_ascii=False)
+
+
+def call_of(id: str | None, name: str | None, arguments: Any) -> Part:
+    """A call of a tool. Its arguments are an object, which prompts are made of; the text of what the engine would have otherwise, such as
+    integers of more than 64 bits."""
+    part = {"type": "tool_call", "id": id or "", "name": name or "", "arguments": arguments_of({"arguments": arguments})}
+    try:
+        if Message([part]).content == [part]:
+            return part
+    except MnemonError:
+        pass
+    return part | {"arguments": arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)}

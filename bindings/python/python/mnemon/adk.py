@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import Part, arguments_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError as NoSessionError
 from ._mnemon import DocumentOperation, Engine, Message
@@ -114,24 +114,25 @@ class MnemonSessionService(BaseSessionService):
         places = self._places(session.app_name, session.user_id, session.id)
         space, message, scopes = places[2][0], _message(event, session.id), _scopes(event.actions.state_delta)
         last = key_of(session.id, session.events[-1].id) if session.events else None
-        fields = {"session": session.id, "user": session.user_id, "time": event.timestamp, "last": message.id, "revision": uuid4().hex}
+        revision = uuid4().hex
+        fields = {"session": session.id, "user": session.user_id, "time": event.timestamp, "last": message.id, "revision": revision}
 
         def change() -> Iterator[DocumentOperation]:
             found, texts = read(self.engine, places)
             head, text = found[2], texts[2]
             if head is None or text is None:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            if head["last"] == message.id:
-                # Given again, after a process that ended before its message was stored.
-                return
-            kept, marker = json.loads(text), session._storage_update_marker
-            if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
-                raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
-            if kept["event"]:
-                self.engine.put(space, [_message(Event.model_validate_json(kept["event"]), session.id)])
+            # The same if it is given again, after a process that ended before its message was stored.
+            if head["last"] != message.id:
+                kept, marker = json.loads(text), session._storage_update_marker
+                if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
+                    raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
+                if kept["event"]:
+                    self.engine.put(space, [_message(Event.model_validate_json(kept["event"]), session.id)])
+                yield from _shared(places, found, texts, scopes)
+                text = _head(kept["state"] | scopes["session"], event if any(scopes.values()) else None)
             yield from expects(places, found)
-            yield from _shared(places, found, texts, scopes)
-            yield from puts(places[2], _head(kept["state"] | scopes["session"], event if any(scopes.values()) else None), head, **fields)
+            yield from puts(places[2], text, head, **fields)
 
         def stored() -> Iterator[DocumentOperation]:
             [head], [text] = read(self.engine, places[2:])
@@ -148,7 +149,7 @@ class MnemonSessionService(BaseSessionService):
             self.engine.put(space, [message])
             if any(scopes.values()):
                 commit(self.engine, stored)
-            session.last_update_time, session._storage_update_marker = event.timestamp, fields["revision"]
+            session.last_update_time, session._storage_update_marker = event.timestamp, revision
             appended.append(event)
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
@@ -284,7 +285,7 @@ def _shared(
 
 def _head(state: dict[str, Any], pending: Event | None = None) -> str:
     """What the document of a session keeps: its state, and the event that changes it until its message is stored."""
-    return json.dumps({"state": state, "event": pending.model_dump_json(exclude_none=True) if pending else None})
+    return json.dumps({"state": state, "event": pending.model_dump_json(exclude_defaults=True) if pending else None})
 
 
 def _parts(content: types.Content | None) -> list[Part]:
@@ -294,7 +295,7 @@ def _parts(content: types.Content | None) -> list[Part]:
         if part.text and part.text.strip() and not part.thought:
             parts.append({"type": "text", "text": part.text})
         elif call := part.function_call:
-            parts.append({"type": "tool_call", "id": call.id or "", "name": call.name or "", "arguments": arguments_of({"arguments": call.args})})
+            parts.append(call_of(call.id, call.name, call.args))
         elif result := part.function_response:
             parts.append({"type": "tool_result", "id": result.id or "", "content": json.dumps(result.response, ensure_ascii=False, default=str)})
     return parts
@@ -310,7 +311,7 @@ def _message(event: Event, session: str) -> Message:
         session=session,
         name=event.author or None,
         created_at=datetime.fromtimestamp(event.timestamp, UTC),
-        metadata={KEY: event.model_dump_json(exclude_none=True)},
+        metadata={KEY: event.model_dump_json(exclude_defaults=True)},
     )
 
 
@@ -374,7 +375,7 @@ def _remembered(entry: MemoryEntry, session: str) -> Message:
         name=entry.author or None,
         created_at=time if time.tzinfo else time.astimezone(),
         metadata={
-            MEMORY: entry.content.model_dump_json(exclude_none=True), ID: id, CUSTOM: to_jsonable_python(entry.custom_metadata, fallback=str),
+            MEMORY: entry.content.model_dump_json(exclude_defaults=True), ID: id, CUSTOM: to_jsonable_python(entry.custom_metadata, fallback=str),
         },
     )
 

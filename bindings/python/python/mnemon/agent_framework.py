@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, data_of, described, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Hit
 from ._mnemon import Message as Stored
@@ -13,6 +14,7 @@ from ._wait import finish, wait
 with needs("mnemon.agent_framework", "agent-framework-core", "agent_framework"):
     from agent_framework import AgentSession, Content, ContextProvider, HistoryProvider, Message, SessionContext, SupportsAgentRun
     from agent_framework._sessions import filter_new_messages
+    from agent_framework.exceptions import ContentError
 
 # In a message's metadata: the message of the framework as JSON.
 KEY = "agent_framework"
@@ -132,8 +134,7 @@ def _parts(message: Message) -> list[Part]:
         if content.type == "text" and content.text and content.text.strip():
             parts.append({"type": "text", "text": content.text})
         elif content.type == "function_call":
-            call = {"arguments": content.arguments}
-            parts.append({"type": "tool_call", "id": content.call_id or "", "name": content.name or "", "arguments": arguments_of(call)})
+            parts.append(call_of(content.call_id, content.name, content.arguments))
         elif content.type == "function_result":
             result = content.result if isinstance(content.result, str) else json.dumps(content.result, default=str)
             parts.append({"type": "tool_result", "id": content.call_id or "", "content": result})
@@ -160,7 +161,9 @@ def _content(part: Part, role: str) -> Content:
         return Content.from_function_call(part["id"], part["name"], arguments=arguments_of(part))
     if part["type"] == "tool_result":
         return Content.from_function_result(part["id"], result=part["content"])
-    if part["type"] == "text" or role != "user" or part["uri"].startswith("file-"):
-        return Content.from_text(described(part))
-    media_type = (data_of(part) or [part.get("media_type")])[0]
-    return Content.from_uri(part["uri"], media_type=media_type or f"{part['type']}/*")
+    if role == "user" and "uri" in part:
+        media_type = (data_of(part) or [part.get("media_type")])[0]
+        # No address that the framework knows.
+        with suppress(ContentError):
+            return Content.from_uri(part["uri"], media_type=media_type or f"{part['type']}/*")
+    return Content.from_text(described(part))

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, data_of, described, needs, sound_of, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, needs, sound_of, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError
 from ._mnemon import Engine, Message
@@ -176,24 +176,14 @@ def _content(item: dict[str, Any]) -> list[dict[str, Any]]:
     """What a recall reads of an item, and what a prompt has in its place."""
     kind, call = item.get("type") or "message", item.get("call_id")
     if call and "name" in item and not kind.endswith("_output"):
-        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": _arguments(item)}]
+        if "arguments" in item:
+            return [call_of(call, item["name"], item["arguments"])]
+        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": item.get("input")}]
     text = "\n".join(_texts(item.get("content")) + _texts(item.get("output")))
     if call and text:
         return [{"type": "tool_result", "id": call, "content": text}]
     # What has no text, such as a picture or reasoning, is in the metadata; a message of no content is none.
     return [{"type": "text", "text": text if text.strip() else f"({kind})"}]
-
-
-def _arguments(item: dict[str, Any]) -> Any:
-    """An object, which prompts are made of; the text where the engine's would be another, as with integers of more than 64 bits."""
-    text = item.get("arguments", item.get("input"))
-    if "arguments" not in item or not isinstance(text, str):
-        return text
-    part = {"type": "tool_call", "id": "", "name": "", "arguments": arguments_of(item)}
-    try:
-        return part["arguments"] if Message([part]).content == [part] else text
-    except Exception:
-        return text
 
 
 def _texts(content: Any) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ._adapters import Part, arguments_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import DocumentChangedError
 from ._mnemon import Engine, Message
@@ -211,8 +211,7 @@ def _parts(message: ModelMessage) -> list[Part]:
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            call = {"arguments": part.args}
-            parts.append({"type": "tool_call", "id": part.tool_call_id, "name": part.tool_name, "arguments": arguments_of(call)})
+            parts.append(call_of(part.tool_call_id, part.tool_name, part.args))
         elif isinstance(part, ToolReturnPart):
             parts.append({"type": "tool_result", "id": part.tool_call_id, "content": part.model_response_str()})
         elif isinstance(part, TextPart | UserPromptPart):
