@@ -342,7 +342,8 @@ def _part(part: Part, role: str, names: dict[str, str]) -> types.Part:
         name = names.get(part["id"], "tool")
         return types.Part(function_response=types.FunctionResponse(id=part["id"], name=name, response={"result": part["content"]}))
     if role == "user" and "uri" in part and (data := data_of(part)):
-        return types.Part(inline_data=types.Blob.model_validate({"mime_type": data[0], "data": data[1]}))
+        with suppress(ValueError):
+            return types.Part(inline_data=types.Blob.model_validate({"mime_type": data[0], "data": data[1]}))
     return types.Part(text=described(part))
 
 

@@ -1,6 +1,7 @@
 """Pydantic AI's conversations, and tools for an agent's memory, on an engine. Need the package `pydantic-ai-slim`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +46,7 @@ def model_messages(messages: Sequence[Message]) -> list[ModelMessage]:
     What a `MnemonConversationStore` stored is as it was, unless another program changed its text since.
     """
     names = names_of(messages)
-    return [read for message in messages for read in ([stored] if (stored := _stored(message)) else _converted(message, names))]
+    return [read for message in messages for read in _stored(message) or _converted(message, names)]
 
 
 class MnemonConversationStore(ConversationStore):
@@ -197,13 +198,13 @@ def _one(row: Message) -> ModelMessage:
     return replace(first, parts=[*first.parts, *(part for message in rest for part in message.parts)])  # type: ignore[arg-type]
 
 
-def _stored(message: Message) -> ModelMessage | None:
-    """The message that a store stored; `None` if another program stored it, or changed its text since."""
+def _stored(message: Message) -> list[ModelMessage]:
+    """The message that a store stored; none if another program stored it, or changed its text since."""
     try:
         [stored] = ModelMessagesTypeAdapter.validate_json(message.metadata[KEY])
-        return stored if text_of(_parts(stored)) == message.text else None
+        return [stored] if text_of(_parts(stored)) == message.text else []
     except (KeyError, TypeError, ValueError):
-        return None
+        return []
 
 
 def _parts(message: ModelMessage) -> list[Part]:
@@ -240,4 +241,7 @@ def _call(part: Part) -> ToolCallPart:
 def _item(part: Part) -> Any:
     if part["type"] in URLS and part["uri"].startswith(("https://", "http://")):
         return URLS[part["type"]](part["uri"])
-    return BinaryContent.from_data_uri(part["uri"]) if "uri" in part and data_of(part) else described(part)
+    if "uri" in part and data_of(part):
+        with suppress(ValueError):
+            return BinaryContent.from_data_uri(part["uri"])
+    return described(part)

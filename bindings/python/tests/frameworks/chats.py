@@ -16,6 +16,7 @@ CHAT: list[dict[str, Any]] = [
         {"type": "image", "uri": "https://example.org/kayak.png"},
         {"type": "image", "uri": f"data:image/png;base64,{PIXEL}"},
         {"type": "file", "uri": "a.pdf"},
+        {"type": "image", "uri": "data:image/png;base64,x"},
     ]},
     {"role": "assistant", "content": [
         {"type": "text", "text": "I look."},

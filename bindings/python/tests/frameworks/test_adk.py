@@ -291,7 +291,7 @@ async def test_a_session_reads_what_others_stored_and_changed(engine: Engine) ->
     assert [(one.id, one.name, one.response) for one in responses] == [
         ("c1", "look", {"result": "A red kayak."}), ("c2", "ask", {"result": ""}),
     ]
-    assert read.events[2].content and [bool(part.inline_data) for part in read.events[2].content.parts or []] == [False, False, True, False]
+    assert read.events[2].content and [bool(part.inline_data) for part in read.events[2].content.parts or []] == [False, False, True, False, False]
     await service.append_event(read, event("Thanks!"))
     assert len((await service.get_session(**ADA, session_id="s")).events) == 8  # type: ignore[union-attr]
 
