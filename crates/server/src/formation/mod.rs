@@ -24,19 +24,36 @@ use mnemon::{
     ChatModel, Collection, Engine, Error, MemoryBlock, MemoryBuilder, Message, Namespace, OpenAiChat,
     chat_model::ChatRequest,
     knowledge::CollectionReport,
-    memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, TokenExcess},
+    memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, InstructionBlock, TokenExcess},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use self::usage::Counts;
 use self::{
     config::{Block, Rule, Rules},
-    usage::{Counted, CountedModel, Usage},
+    usage::{Counted, CountedModel, Counts, Usage},
 };
 use crate::{access::DailyLimit, settings::Llm, telemetry::FormationMetrics};
 
 /// Time between the end of a session's idle time and the look for its batches.
 const AFTER_IDLE: Duration = Duration::from_secs(1);
+
+/// A memory block for which the model is asked.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FormingBlock")]
+pub(crate) struct Forming {
+    pub(crate) name: String,
+    /// `collection`, `profile`, `summary`, `facts` or `instructions`.
+    kind: &'static str,
+    /// The namespace of the documents that a collection or a profile makes; null for other blocks, which have a state.
+    #[schemars(with = "Option<String>")]
+    namespace: Option<Namespace>,
+    /// The key of a profile's document.
+    key: Option<String>,
+    #[serde(flatten)]
+    counts: Counts,
+}
 
 /// The rules of the configuration, and the model. Both were checked.
 #[derive(Clone, Default)]
@@ -69,7 +86,7 @@ impl Plan {
             }
             None => "model: none, nothing is sent anywhere".to_owned(),
         };
-        let rest = "Other namespaces: no blocks. Messages that are stored without a session are kept as they are.";
+        let rest = "Other namespaces: no blocks.";
         format!("{model}\n{}{rest}", self.rules)
     }
 }
@@ -173,14 +190,31 @@ impl Formation {
         }
     }
 
-    /// Returns the blocks of a namespace that ask the model: their names, their kinds and their counts.
-    pub(crate) fn counts(&self, namespace: &Namespace) -> Vec<(String, &'static str, Counts)> {
-        let blocks = self.plan.rules.of(namespace).into_iter().flat_map(|rule| &rule.blocks);
-        let counts = |block: &Block| {
+    /// Returns the instructions of this name of a namespace, if it has them. Their calls are counted and limited as those of
+    /// other blocks.
+    ///
+    /// # Errors
+    /// A transient [`Error::Chat`]: a daily limit is used up.
+    pub(crate) fn instructions(&self, namespace: &Namespace, name: &str) -> mnemon::Result<Option<InstructionBlock>> {
+        self.usage.check(namespace)?;
+        let mut blocks = self.blocks(namespace);
+        let block = blocks.find(|block| block.name() == name);
+        Ok(block.and_then(|block| block.instructions(self.counted_model(counted(namespace, block)))))
+    }
+
+    fn blocks(&self, namespace: &Namespace) -> impl Iterator<Item = &Block> {
+        self.plan.rules.of(namespace).into_iter().flat_map(|rule| &rule.blocks)
+    }
+
+    /// Returns the blocks of a namespace for which the model is asked.
+    pub(crate) fn forming(&self, namespace: &Namespace) -> Vec<Forming> {
+        let forming = |block: &Block| {
+            let (items, key) = block.documents(namespace).unzip();
             let counts = self.usage.counts(&counted(namespace, block));
-            (block.name().to_owned(), block.kind(), counts)
+            Forming { name: block.name().to_owned(), kind: block.kind(), namespace: items, key: key.flatten(), counts }
         };
-        blocks.filter(|block| block.asks_a_model()).map(counts).collect()
+        let is_forming = |block: &&Block| block.asks_a_model() || matches!(block, Block::Instructions { .. });
+        self.blocks(namespace).filter(is_forming).map(forming).collect()
     }
 
     /// Returns the daily limits that are about a namespace.
@@ -204,6 +238,12 @@ impl Formation {
     pub(crate) fn idle_time(&self, namespace: &Namespace) -> Option<Duration> {
         let rule = self.plan.rules.of(namespace)?;
         rule.limits().idle_time.filter(|_| rule.blocks.iter().any(Block::asks_a_model))
+    }
+
+    /// Returns the tokens of a batch of messages that are stored without a session's buffer, if the model is given them.
+    pub(crate) fn batch_tokens(&self, namespace: &Namespace) -> Option<usize> {
+        let rule = self.plan.rules.of(namespace)?;
+        rule.blocks.iter().any(Block::asks_a_model).then(|| rule.limits().flush_size())
     }
 
     /// Notes that a session is to be opened after this time.
