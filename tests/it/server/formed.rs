@@ -39,7 +39,7 @@ fn messages_without_a_session_are_formed_too() {
         assert_eq!(put.status, 200, "{}", put.body);
         put.body
     };
-    let moved = json!([{ "id": "m", "role": "user", "content": "I have moved to Porto.", "session": "monday" }]);
+    let moved = json!([{ "id": "m", "role": "user", "content": "I have moved to Porto.", "session": "monday", "created_at": "2026-03-02T18:00:00Z" }]);
     assert_eq!(put(&server, moved.clone())["new"], 1);
     wait(&server, &["Ada lives in Porto.", "Ada rows on Thursdays."]);
     let recalled = server.post("/v1/namespaces/users%2Fada/recall", json!({ "query": "Where is her new home?" })).body;
@@ -67,7 +67,13 @@ fn messages_without_a_session_are_formed_too() {
 
 #[test]
 fn instructions_are_refined_by_feedback_and_reverted() {
-    let (db, llm) = (Db::new(), LlmServer::replies([Reply::text("Be brief. Metres, no feet.")]));
+    let (db, llm) = (
+        Db::new(),
+        LlmServer::new(|request| match request.number {
+            0 => Reply::text("Be brief. Metres, no feet."),
+            _ => Reply::error(503, "busy"),
+        }),
+    );
     let rules =
         config(&db, "[[namespaces]]\nblocks = [{ instructions = { name = \"rules\", text = \"Be brief.\" } }]\n");
     let arguments = ["--config", rules.to_str().unwrap()];
@@ -104,7 +110,6 @@ fn instructions_are_refined_by_feedback_and_reverted() {
         (json!({ "block": "rules", "feedback": "x", "version": 0 }), 400, "give one of `feedback`"),
         (json!({ "block": "facts", "feedback": "x" }), 404, "--config"),
         (json!({ "block": "rules", "version": 3 }), 400, "no version 3"),
-        // The scripted model has no more answers.
         (json!({ "block": "rules", "feedback": "x" }), 503, "model"),
     ] {
         refine(&server, body).assert_problem(status, part);

@@ -166,7 +166,7 @@ impl Formation {
         let Some((block, Some(collection))) = block.map(|block| (block, block.collection(engine, namespace))) else {
             return Ok(CollectionReport::default());
         };
-        self.usage.check(namespace)?;
+        self.check_limits(namespace)?;
         let counted = counted(namespace, block);
         let model = self.counted_model(counted.clone());
         collection?.1.update(messages, &model).await.inspect_err(|_| self.usage.failed(&counted))
@@ -190,16 +190,18 @@ impl Formation {
         }
     }
 
-    /// Returns the instructions of this name of a namespace, if it has them. Their calls are counted and limited as those of
-    /// other blocks.
+    /// Returns the instructions of this name of a namespace, if it has them. Their calls are counted.
+    pub(crate) fn instructions(&self, namespace: &Namespace, name: &str) -> Option<InstructionBlock> {
+        let block = self.blocks(namespace).find(|block| block.name() == name)?;
+        block.instructions(self.counted_model(counted(namespace, block)))
+    }
+
+    /// Refuses a call of the model if a daily limit of the namespace is used up.
     ///
     /// # Errors
-    /// A transient [`Error::Chat`]: a daily limit is used up.
-    pub(crate) fn instructions(&self, namespace: &Namespace, name: &str) -> mnemon::Result<Option<InstructionBlock>> {
-        self.usage.check(namespace)?;
-        let mut blocks = self.blocks(namespace);
-        let block = blocks.find(|block| block.name() == name);
-        Ok(block.and_then(|block| block.instructions(self.counted_model(counted(namespace, block)))))
+    /// A transient [`Error::Chat`].
+    pub(crate) fn check_limits(&self, namespace: &Namespace) -> mnemon::Result<()> {
+        self.usage.check(namespace)
     }
 
     fn blocks(&self, namespace: &Namespace) -> impl Iterator<Item = &Block> {

@@ -178,13 +178,14 @@ async fn refine(
     Path((_, session)): Path<(String, String)>,
     Json(Refine { block, feedback, version }): Json<Refine>,
 ) -> Result<Json<Refined>, Problem> {
-    let instructions = app.formation.instructions(&namespace, &block)?.ok_or_else(|| {
+    let instructions = app.formation.instructions(&namespace, &block).ok_or_else(|| {
         Problem::not_found("no block of instructions has that name here; --config says which blocks there are")
     })?;
     let memory = memory(&app, &namespace, &session, None).await?;
     let refining = instructions.clone();
     match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
         (Some(feedback), None) => {
+            app.formation.check_limits(&namespace)?;
             let mut said = app.engine.history(&namespace, &session).await?;
             let said = said.split_off(said.len().saturating_sub(SHOWN));
             memory.change_block(&block, move |state| refining.refine(state, &feedback, &said)).await?;
