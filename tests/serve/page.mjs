@@ -160,7 +160,9 @@ async function recordedModel() {
       const [{ content: instructions }, { content: asked }] = JSON.parse(body).messages;
       const kind = Object.keys(ANSWERS).find((beginning) => instructions.startsWith(beginning));
       const said = asked.split(/onversation:\n|New messages:\n/).at(-1);
-      let content = Object.entries(ANSWERS[kind]).find(([word]) => said.includes(word))[1];
+      let content = Object.entries(ANSWERS[kind]).find(([word]) => said.includes(word))?.[1];
+      // The model is not there for anything else.
+      if (content === undefined) return response.writeHead(503).end();
       if (isWrong && content === ANSWERS["You keep a collection"].Fridays) [isWrong, content] = [false, "Gladly! What shall I do?"];
       response.setHeader("content-type", "application/json");
       response.end(JSON.stringify({
@@ -838,5 +840,19 @@ describe("the page", { skip }, () => {
       assert.ok(content <= window, `${content} px in ${window} px`);
       if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, "formation-narrow.png"), fullPage: true });
     }, { at, viewport: { width: 380, height: 800 } });
+
+    check("batches that wait are told with the reason", async (page, open) => {
+      await forming.call("POST", `${FORMED}/sessions/riddle/messages`, { messages: [{ role: "user", content: "What is it that has no name?" }] });
+      await forming.call("POST", `${FORMED}/sessions/riddle/flush`);
+      await until("a failure", async () => {
+        const { sessions } = await forming.call("GET", `${FORMED}/formation`);
+        return sessions.find(({ session }) => session === "riddle")?.blocks.every(({ retrying }) => retrying);
+      }, 400);
+      await open("#/users%2Fada/blocks");
+      const waiting = page.getByRole("list", { name: "Waiting" }).locator("li");
+      await until("the list", async () => await waiting.count() === 3);
+      assert.match(await waiting.first().textContent(), /^facts of riddle: 1 batch to come, after a failure: .*503/);
+      await shot(page, "formation-waiting");
+    }, { at });
   });
 });
