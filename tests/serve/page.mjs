@@ -396,6 +396,7 @@ describe("the page", { skip }, () => {
     const shown = page.locator("ul[aria-label=Blocks] > li");
     await until("the blocks", async () => await shown.count() === 2);
     assert.deepEqual(await shown.locator("code").allTextContents(), ["summary", "facts"]);
+    assert.match(await page.locator("#view > .stack").innerText(), /^States of blocks\nsummary/);
     assert.deepEqual(JSON.parse(await shown.nth(1).locator("pre").textContent()), HOSTILE);
     assert.equal(await page.locator("img, iframe, svg[onload], script:not(body > script)").count(), 0);
     await shot(page, "blocks");
