@@ -3,8 +3,8 @@
 //!
 //! A flushed batch is handed to the blocks by the library, each batch once for each block, in the background. The library
 //! does so while a memory of the session is open, or is opened again. A request opens one and drops it, so this module
-//! opens those that no request does: after the idle time of a session, which then is flushed; and when the server starts,
-//! for batches that were not taken before it ended. It opens one after the other.
+//! opens those that no request does: after the idle time of a session, which then is flushed; after a put past its buffer;
+//! and when the server starts, for batches that were not taken before it ended. It opens one after the other.
 //!
 //! The server keeps nothing of what a model answers: blocks do, by their own rules. `config` has the blocks of namespaces,
 //! `usage` counts and limits calls.
