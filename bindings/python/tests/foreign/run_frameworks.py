@@ -29,6 +29,16 @@ SUITES = [
             "test_baggage_attributes_stamped_on_agent_span": "needs a package of OpenTelemetry that is not installed; makes no session",
         },
     ),
+    Suite(
+        "autogen-core==0.7.5",
+        "swap_autogen",
+        ["test_memory.py"],
+        {
+            "test_memory_component_.*": "writes what a list has into its configuration; ours names a file",
+            "test_list_memory_(add_and_query|content_types)": "asks for what was added first; ours is in order of relevance",
+            "test_list_memory_update_context": "has an empty context, to which a list adds all; ours recalls nothing for it",
+        },
+    ),
 ]
 
 if __name__ == "__main__":
