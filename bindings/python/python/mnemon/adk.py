@@ -153,8 +153,10 @@ class MnemonSessionService(BaseSessionService):
             appended.append(event)
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
-        for session, pending in self._sessions(app, user, [id]):
-            stored = self.engine.history(space_of(*self.prefix, app, user), id)
+        place = self._places(app, user, id)[2]
+        with turn_of(*place):
+            found, stored = list(self._sessions(app, user, [id])), self.engine.history(place[0], id)
+        for session, pending in found:
             names = names_of(stored)
             events = [event for message in stored for event in _events(message, names)]
             if pending and all(event.id != pending.id for event in events):
@@ -250,14 +252,14 @@ class MnemonMemoryService(BaseMemoryService):
             deleted = heads(self.engine, [(space, key_of(MEMORY, entry.id or "")) for entry in entries])
             new = [_remembered(entry, session) for entry, head in zip(entries, deleted, strict=True) if head is None]
             if replaces:
-                old = {message.id for message in self.engine.history(space, session)}
+                old = {message.id for message in self.engine.history(space, session) if MEMORY in message.metadata}
                 self.engine.delete(space, old - {message.id for message in new})
             self.engine.put(space, new)
 
     def _delete(self, space: str, id: str) -> None:
         with turn_of(space):
             # An event may be in several sessions, as after a copy.
-            ids = [id, *(key_of(session["session"], id) for session in self.engine.sessions(space))]
+            ids = [id, *(key_of(MEMORY, session["session"], id) for session in self.engine.sessions(space))]
             if self.engine.delete(space, ids):
                 self.engine.documents(space).put(key_of(MEMORY, id), {"deleted": True}, index=[])
 
@@ -371,7 +373,7 @@ def _remembered(entry: MemoryEntry, session: str) -> Message:
     return Message(
         _said(entry.content),
         "user" if entry.author in ("user", None) else "assistant",
-        id=key_of(session, id),
+        id=key_of(MEMORY, session, id),
         session=session,
         name=entry.author or None,
         created_at=time if time.tzinfo else time.astimezone(),

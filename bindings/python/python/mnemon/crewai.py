@@ -192,6 +192,8 @@ def _record(message: Message) -> MemoryRecord | None:
         fields, vector = message.metadata[KEY], numpy.frombuffer(unpacked(message.metadata[VECTOR]), "<f4")
         blank = not str(fields["content"]).strip()
         now = {} if blank else {"content": message.text}
-        return MemoryRecord.model_validate(fields | now | {"embedding": vector.tolist() or None})
+        record = MemoryRecord.model_validate(fields | now)
+        record.embedding = vector.tolist() or None
+        return record
     except (KeyError, TypeError, ValueError):
         return None

@@ -53,7 +53,8 @@ class MnemonConversationStore(ConversationStore):
     """The conversations of Pydantic AI in a namespace, as its `ConversationStore` describes them.
 
     A message of a conversation is a message of the session that has the conversation's id, of at most 512 bytes, and recalls in the
-    namespace find it by its text. Branches and forks share messages. A message has at most 1 MiB of text, and 4 MiB as JSON.
+    namespace find it by its text. Branches and forks share messages. A message has at most 1 MiB of text, and 4 MiB as JSON. What other
+    programs put into the session is not of the conversation: `model_messages` reads that.
 
     `delete` deletes the messages too that no other conversation needs. The record of a conversation is a document of the namespace: a save
     stores the new messages and then the record, which makes them part of the conversation. Calls may come from any thread, and from any

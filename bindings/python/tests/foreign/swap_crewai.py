@@ -1,6 +1,6 @@
 """A plugin of pytest that puts our storage in the place of the LanceDB and Qdrant storages that tests of CrewAI make.
 
-A test that passes and makes none says nothing about ours: it is reported as skipped.
+A test that passes and calls none says nothing about ours: it is reported as skipped.
 """
 
 import os
@@ -23,15 +23,23 @@ ENGINES: dict[Path, Engine] = {}
 class Storage(MnemonStorage):
     """Our storage, made as theirs are: those on one path share an engine."""
 
-    made = 0
+    calls = 0
 
     def __init__(self, path: str | Path = "memory", vector_dim: int | None = None) -> None:
-        Storage.made += 1
         path = Path(path).resolve()
         if path not in ENGINES:
             path.mkdir(parents=True, exist_ok=True)
             ENGINES[path] = Engine(path / "memory.redb", config=Config(threads=1))
         super().__init__(ENGINES[path], "memory")
+
+    @property
+    def engine(self) -> Engine:  # type: ignore[override]
+        Storage.calls += 1
+        return self.own
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self.own = engine
 
     def close(self) -> None:
         """The engine stays open for the others."""
@@ -53,7 +61,7 @@ module("crewai.memory.storage.qdrant_edge_storage", QdrantEdgeStorage=Storage)
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is stored without a path is of one test."""
     monkeypatch.chdir(tmp_path)
-    Storage.made = 0
+    Storage.calls = 0
     yield
     for engine in ENGINES.values():
         engine.close()
@@ -63,6 +71,6 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
     report = yield
-    if call.when == "call" and report.passed and not Storage.made:
-        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1], "makes no storage")
+    if call.when == "call" and report.passed and not Storage.calls:
+        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1], "calls no storage")
     return report

@@ -22,6 +22,7 @@ from google.adk.tools import load_memory
 from google.genai import types
 
 from mnemon import Engine, InvalidMessageError, InvalidNamespaceError
+from mnemon._adapters import turn_of
 from mnemon._errors import MnemonError
 from mnemon.adk import MnemonMemoryService, MnemonSessionService
 
@@ -183,6 +184,22 @@ async def test_concurrent_appends_are_all_there_in_one_order() -> None:
 
         await asyncio.gather(*map(append, range(4)))
         assert sorted(texts(await services[0].get_session(**ADA, session_id="s"))[40:]) == ["r0", "r1", "r2", "r3"]
+
+
+async def test_a_cancelled_append_is_done_to_its_end(engine: Engine) -> None:
+    service = MnemonSessionService(engine)
+    session = await service.create_session(**ADA, session_id="s")
+    with turn_of(*service._places("club", "ada", "s")[2]):
+        append = asyncio.create_task(service.append_event(session, event("said", n=1)))
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            append.cancel()
+        assert not append.done()
+    with pytest.raises(asyncio.CancelledError):
+        await append
+    assert (texts(session), session.state) == (["said"], {"n": 1})
+    await service.append_event(session, event("more"))
+    assert texts(await service.get_session(**ADA, session_id="s")) == ["said", "more"]
 
 
 class Ending:

@@ -11,13 +11,30 @@ from typing import Any
 import pytest
 
 from mnemon import AsyncEngine, Engine
+from mnemon.adk import MnemonMemoryService, MnemonSessionService
+from mnemon.agent_framework import MnemonContextProvider, MnemonHistoryProvider
+from mnemon.crewai import MnemonStorage
+from mnemon.pydantic_ai import MnemonConversationStore, MnemonToolset
 
 FOLDER = Path(__file__).parent.parent.parent
 EXAMPLES = sorted(FOLDER.glob("examples/frameworks/*.py"))
 # The module of each adapter, its package, and the package's own module.
-FRAMEWORKS: list[tuple[str, str, str]] = []
+FRAMEWORKS = [
+    ("adk", "google-adk", "google.adk"),
+    ("agent_framework", "agent-framework-core", "agent_framework"),
+    ("crewai", "crewai", "crewai"),
+    ("pydantic_ai", "pydantic-ai-slim", "pydantic_ai"),
+]
 # What an adapter's classes need beside an engine.
-ADAPTERS: list[tuple[Callable[..., Any], dict[str, Any]]] = []
+ADAPTERS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (MnemonSessionService, {}),
+    (MnemonMemoryService, {}),
+    (MnemonHistoryProvider, {"namespace": "n"}),
+    (MnemonContextProvider, {"namespace": "n"}),
+    (MnemonStorage, {"namespace": "n"}),
+    (MnemonConversationStore, {"namespace": "n"}),
+    (MnemonToolset, {"namespace": "n"}),
+]
 
 
 @pytest.mark.parametrize(("adapter", "options"), ADAPTERS)
