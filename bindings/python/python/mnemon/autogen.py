@@ -26,7 +26,7 @@ KEY = "autogen"
 READERS: dict[str, Callable[[str], Any]] = {"image": Image.from_base64, "bytes": unpacked, "json": json.loads, "text": str}
 
 
-class MnemonMemoryConfig(BaseModel):
+class MemoryConfig(BaseModel):
     """`path` is that of the engine's file."""
 
     path: str
@@ -35,7 +35,7 @@ class MnemonMemoryConfig(BaseModel):
     k: int
 
 
-class MnemonMemory(Memory, Component[MnemonMemoryConfig]):
+class MnemonMemory(Memory, Component[MemoryConfig]):
     """The memory of an AutoGen agent, as a session of a namespace: `AssistantAgent(..., memory=[MnemonMemory(engine, "acme/ada")])`.
 
     Each content that is added is a message, which recalls in the namespace find too; pictures and bytes are found by their metadata alone.
@@ -47,7 +47,7 @@ class MnemonMemory(Memory, Component[MnemonMemoryConfig]):
     the file, or shares the engine of a component that has the same path.
     """
 
-    component_config_schema = MnemonMemoryConfig
+    component_config_schema = MemoryConfig
     component_provider_override = "mnemon.autogen.MnemonMemory"
 
     def __init__(
@@ -95,13 +95,13 @@ class MnemonMemory(Memory, Component[MnemonMemoryConfig]):
     async def close(self) -> None:
         """Does nothing: the engine stays open for others. One that `load_component` opened is closed with the last component on it."""
 
-    def _to_config(self) -> MnemonMemoryConfig:
+    def _to_config(self) -> MemoryConfig:
         if self.path is None:
             raise InvalidValueError("a configuration names the engine's file; make the memory with path=..., as the engine has it")
-        return MnemonMemoryConfig(path=self.path, namespace=self.namespace, session=self.session, k=self.k)
+        return MemoryConfig(path=self.path, namespace=self.namespace, session=self.session, k=self.k)
 
     @classmethod
-    def _from_config(cls, config: MnemonMemoryConfig) -> Self:
+    def _from_config(cls, config: MemoryConfig) -> Self:
         return cls(engine_at(config.path), config.namespace, session=config.session, k=config.k, path=config.path)
 
 

@@ -55,7 +55,7 @@ class MnemonDocumentStore:
     are Haystack's own, of its store in memory. Cost: these read all documents, with their vectors.
 
     With `path`, the one that the engine was opened with, a pipeline with the store can be saved. What is loaded opens the file, or shares
-    the engine of a store that has the same path.
+    the engine of a store that has the same path: `Pipeline.loads(text, allowed_modules=["mnemon.*"])`.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str, *, path: str | None = None) -> None:
