@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy
@@ -132,10 +133,7 @@ class MnemonDocumentStore:
         if self.engine.pending():
             self.engine.flush()
         found = self.engine.documents(self.namespace).search(query, where=where, limit=top_k) if query.strip() and top_k else []
-        documents = [(_document(one.value), one.score) for one in found]
-        for document, score in documents:
-            document.score = score
-        return [document for document, _ in documents]
+        return [replace(_document(one.value), score=one.score) for one in found]
 
     def _change(self, filters: dict[str, Any], operation: Callable[[Document], DocumentOperation]) -> int:
         changed = 0
