@@ -42,7 +42,7 @@ COMPONENTS: "WeakSet[Any]" = WeakSet()
 def engine_at(path: str | None) -> Engine:
     """The engine of a component that lives and has this path, as a file is opened once; otherwise a new one, which the last one closes."""
     if path is None:
-        raise InvalidValueError("the configuration names no path of an engine's file; make the component with path=..., as the engine has it")
+        raise InvalidValueError("the configuration names no path of an engine's file; make the component with path=...")
     for component in list(COMPONENTS):
         if os.path.realpath(component.path) == os.path.realpath(path):
             try:

@@ -97,7 +97,9 @@ class MnemonDocumentStore:
             known = {id for id, head in zip(places, found, strict=True) if head}
             for one in documents:
                 if one.id in known and policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL):
-                    raise DuplicateDocumentError(f"there is a document with the id {one.id!r} already; to replace it, use DuplicatePolicy.OVERWRITE")
+                    raise DuplicateDocumentError(
+                        f"there is a document with the id {one.id!r} already; to replace it, use DuplicatePolicy.OVERWRITE"
+                    )
                 if one.id not in known or policy == DuplicatePolicy.OVERWRITE:
                     written += 1
                     yield self._put(one)

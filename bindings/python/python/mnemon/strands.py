@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# In a message's metadata: the message of Strands as JSON, its agent and its number.
-KEY, AGENT, NUMBER = "strands", "strands_agent", "strands_number"
+# In a message's metadata: the message of Strands as JSON, and its agent.
+KEY, AGENT = "strands", "strands_agent"
 
 
 class MnemonSessionRepository(SessionRepository):
@@ -99,8 +99,8 @@ class MnemonSessionRepository(SessionRepository):
         """`limit` messages of an agent, all by default, from the one after the first `offset` on. Cost: a pass over the session."""
         self._needs_agent(session_id, agent_id)
         rows = [row for row in self.engine.history(self.namespace, session_id) if row.metadata.get(AGENT) == agent_id]
-        rows.sort(key=lambda row: int(row.metadata[NUMBER]))
-        return [_read(row) for row in rows[offset : None if limit is None else offset + limit]]
+        messages = sorted(filter(None, map(_read, rows)), key=lambda message: message.message_id)
+        return messages[offset : None if limit is None else offset + limit]
 
     def create_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_: Any) -> None:
         self._put(session_id, ("multi_agent", multi_agent.id), multi_agent.serialize_state())
@@ -146,7 +146,7 @@ class MnemonSessionRepository(SessionRepository):
                 id=self._id(session_id, agent_id, message.message_id),
                 session=session_id,
                 created_at=message.created_at,
-                metadata={KEY: json.dumps(message.to_dict()), AGENT: agent_id, NUMBER: message.message_id},
+                metadata={KEY: json.dumps(message.to_dict()), AGENT: agent_id},
             ),
         )
 
@@ -173,9 +173,12 @@ def _content(blocks: Any) -> list[Part]:
     return parts or [{"type": "text", "text": "(message)"}]
 
 
-def _read(row: Message) -> SessionMessage:
-    """The message that was stored, with the text that it has now if another program changed it."""
-    message = SessionMessage.from_dict(json.loads(row.metadata[KEY]))
+def _read(row: Message) -> SessionMessage | None:
+    """The message that was stored, with the text that it has now if another program changed it; `None` if another program stored it."""
+    try:
+        message = SessionMessage.from_dict(json.loads(row.metadata[KEY]))
+    except (KeyError, TypeError, ValueError):
+        return None
     if text_of(_content(message.to_message()["content"])) != row.text:
         changed: Any = {**message.to_message(), "content": [_block(part) for part in row.content]}
         message.message, message.redact_message = (message.message, changed) if message.redact_message else (changed, None)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from chats import put_chat
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
@@ -65,7 +66,7 @@ def test_pages_are_in_order_of_the_numbers_and_of_one_agent(engine: Engine) -> N
     for number in (11, 2, 10, 1, 0):
         repository.create_message("monday", "atlas", said(number, {"text": str(number)}))
         repository.create_message("monday", "echo", said(number, {"text": "echo"}))
-    engine.put("acme/ada", {"role": "user", "content": "of another program", "session": "monday"})
+    put_chat(engine, "acme/ada", "monday")
     for limit, offset, numbers in [(None, 0, [0, 1, 2, 10, 11]), (2, 1, [1, 2]), (None, 4, [11]), (0, 0, []), (9, 5, [])]:
         found = repository.list_messages("monday", "atlas", limit, offset)
         assert [message.message_id for message in found] == numbers
