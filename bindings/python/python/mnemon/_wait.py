@@ -82,7 +82,11 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
 
 
 async def finish(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
-    """`wait` on asyncio, for a change: one that is cancelled is done to its end before the cancellation goes on."""
+    """`wait` for a change: one that is cancelled is done to its end before the cancellation goes on."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        with trio.CancelScope(shield=True):
+            return await wait(call, *arguments, **options)
     task, cancelled = asyncio.ensure_future(wait(call, *arguments, **options)), None
     while not task.done():
         try:

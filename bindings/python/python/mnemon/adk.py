@@ -143,7 +143,7 @@ class MnemonSessionService(BaseSessionService):
         with turn_of(*places[2]):
             if old := self.engine.get(space, message.id):
                 if old.metadata != message.metadata:
-                    raise AlreadyExistsError(f"Session {session.id} has another event with the id {event.id}: give events ids of their own.")
+                    raise AlreadyExistsError(f"Session {session.id} has another event {event.id}: give events ids of their own.")
                 return
             commit(self.engine, change)
             self.engine.put(space, [message])
@@ -290,16 +290,17 @@ def _head(state: dict[str, Any], pending: Event | None = None) -> str:
     return json.dumps({"state": state, "event": pending.model_dump_json(exclude_defaults=True) if pending else None})
 
 
-def _parts(content: types.Content | None) -> list[Part]:
+def _parts(said: types.Content | None) -> list[Part]:
     """What a recall reads of an event, and what a prompt has in its place."""
     parts: list[Part] = []
-    for part in content.parts or [] if content else []:
+    for part in said.parts or [] if said else []:
         if part.text and part.text.strip() and not part.thought:
             parts.append({"type": "text", "text": part.text})
         elif call := part.function_call:
             parts.append(call_of(call.id, call.name, call.args))
         elif result := part.function_response:
-            parts.append({"type": "tool_result", "id": result.id or "", "content": json.dumps(result.response, ensure_ascii=False, default=str)})
+            content = json.dumps(result.response, ensure_ascii=False, default=str)
+            parts.append({"type": "tool_result", "id": result.id or "", "content": content})
     return parts
 
 
@@ -378,7 +379,9 @@ def _remembered(entry: MemoryEntry, session: str) -> Message:
         name=entry.author or None,
         created_at=time if time.tzinfo else time.astimezone(),
         metadata={
-            MEMORY: entry.content.model_dump_json(exclude_defaults=True), ID: id, CUSTOM: to_jsonable_python(entry.custom_metadata, fallback=str),
+            MEMORY: entry.content.model_dump_json(exclude_defaults=True),
+            ID: id,
+            CUSTOM: to_jsonable_python(entry.custom_metadata, fallback=str),
         },
     )
 

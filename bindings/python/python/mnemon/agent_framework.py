@@ -25,7 +25,7 @@ HEADING = "From earlier conversations, what may help to answer:"
 
 
 class MnemonHistoryProvider(HistoryProvider):
-    """The history of each session of an agent, in a namespace: `Agent(client, context_providers=[MnemonHistoryProvider(engine, "acme/ada")])`.
+    """The sessions of agents in a namespace: `Agent(client, context_providers=[MnemonHistoryProvider(engine, "acme/ada")])`.
 
     A message comes back as it was saved, with calls of tools, media and properties; recalls in the namespace find it by its text. What
     another program put into the session, or changed there, is read as messages of the framework. A message has at most 1 MiB of text, and
@@ -149,11 +149,11 @@ def _messages(stored: Stored) -> Iterable[Message]:
             return [message]
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
-    turns = turns_of(stored)
-    return [
-        Message(turn.role, [_content(part, turn.role) for part in turn.parts], author_name=stored.name if turn.role == stored.role else None)
-        for turn in turns
-    ]
+    messages = []
+    for role, parts in turns_of(stored):
+        author = stored.name if role == stored.role else None
+        messages.append(Message(role, [_content(part, role) for part in parts], author_name=author))
+    return messages
 
 
 def _content(part: Part, role: str) -> Content:

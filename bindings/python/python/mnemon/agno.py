@@ -115,10 +115,9 @@ class MnemonDb(Db):  # type: ignore[misc]
     def _load(self, copy: Any, stored: Stored, table: str, namespace: str) -> None:
         """Puts the rows of a table that are in a namespace or below it into the copy."""
         found = self.engine.documents(namespace).search(where={KEY: table}, below=True, limit=ALL)
-        places = [(one.namespace, one.key) for one in sorted(found, key=lambda one: int(one.value["at"]))]
-        for place, head, text in zip(places, *read(self.engine, places), strict=True):
-            if head is None or text is None:
-                continue
+        for one in sorted(found, key=lambda one: int(one.value["at"])):
+            place, head = (one.namespace, one.key), one.value
+            text: Any = head["text"] if "text" in head else read(self.engine, [place])[1][0]
             stored[place], row = (head, text), json.loads(text)
             if table != "sessions":
                 getattr(copy, f"_{table}").append(row)
