@@ -31,8 +31,6 @@ METHODS = {
 }
 # The field that is a row's id in the tables that are lists.
 IDS = {"memories": "memory_id", "knowledge": "id", "eval_runs": "run_id", "metrics": "id"}
-
-
 # A row's document and its JSON, by its place.
 Stored = dict[Place, tuple[Head, str]]
 
@@ -125,7 +123,8 @@ class MnemonDb(Db):  # type: ignore[misc]
                 # Sessions come before runs.
                 copy._sessions[row["session_id"]] = row
             elif session := copy._sessions.get(head["session"]):
-                session["runs"] = [*(session["runs"] or []), row]
+                session["runs"] = session["runs"] or []
+                session["runs"].append(row)
 
     def _rows(self, copy: Any, stored: Stored) -> Iterator[Row]:
         for id, session in copy._sessions.items():

@@ -47,7 +47,7 @@ def test_random_calls_do_what_the_database_in_memory_does(seed: int, tmp_path: P
     path = tmp_path / "m.redb"
     engine = Engine(path)
     for step in range(200):
-        id, user = f"s{chance.randrange(4)}", chance.choice(["ada", "bob"])
+        id, user = chance.choice(["s", "s0", "s/0", "s\n"]), chance.choice(["ada", "bob"])
         maybe = chance.choice([None, user])
         memory = f"m{chance.randrange(6)} of {user}"
         name, given, named = chance.choice([
@@ -61,7 +61,7 @@ def test_random_calls_do_what_the_database_in_memory_does(seed: int, tmp_path: P
             ("get_run", [f"{id} {chance.randrange(5)}"], {}),
             ("get_runs", [], {"session_id": chance.choice([None, id]), "user_id": maybe, "deserialize": False, "sort_by": "run_id"}),
             ("delete_run", [f"{id} {chance.randrange(5)}"], {}),
-            ("delete_runs", [[f"{id} 1", "s0 2"]], {}),
+            ("delete_runs", [[f"{id} 1", "s/0 2"]], {}),
             ("upsert_user_memory", [UserMemory(f"note {step}", memory, [f"t{step % 3}"], user, created_at=step)], {}),
             ("get_user_memory", [memory], {"user_id": maybe}),
             ("get_user_memories", [], {"user_id": maybe, "search_content": chance.choice([None, "1"]), "sort_by": "memory_id"}),
