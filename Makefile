@@ -207,7 +207,7 @@ test-python: wheel ## the wheel: its programs in an empty environment, its tests
 
 # Their packages and those of `test-python` do not go together.
 FRAMEWORKS := $(TARGET)/frameworks
-ADAPTERS := adk agent_framework crewai pydantic_ai
+ADAPTERS := adk agent_framework agno autogen crewai haystack pydantic_ai strands
 test-frameworks: wheel ## the adapters of requirements-frameworks.txt: tests, programs, types, and the tests that the frameworks carry
 	$(PYTHON) -m venv --clear $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements-frameworks.txt

@@ -5,12 +5,14 @@ the assistant's, and what else a tool's message has is the user's. Media stay me
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from weakref import WeakSet
 
-from ._errors import MnemonError
+from ._errors import ClosedError, InvalidValueError, MnemonError
 from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
@@ -31,6 +33,24 @@ def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hi
     if engine.pending():
         engine.flush()
     return list(engine.recall(namespace, Query(text, **options)))
+
+
+# Components that know the path of their engine's file, as configurations of them name it.
+COMPONENTS: "WeakSet[Any]" = WeakSet()
+
+
+def engine_at(path: str | None) -> Engine:
+    """The engine of a component that lives and has this path, as a file is opened once; otherwise a new one, which the last one closes."""
+    if path is None:
+        raise InvalidValueError("the configuration names no path of an engine's file; make the component with path=...")
+    for component in list(COMPONENTS):
+        if os.path.realpath(component.path) == os.path.realpath(path):
+            try:
+                component.engine.pending()
+            except ClosedError:
+                continue
+            return cast(Engine, component.engine)
+    return Engine(path)
 
 
 @contextmanager

@@ -28,7 +28,8 @@ CHAT: list[dict[str, Any]] = [
         {"type": "tool_result", "id": "c2", "content": ""},
     ]},
     # With what other programs have under the keys that adapters use.
-    {"role": "assistant", "content": "In the boathouse.", "metadata": {"adk": 5, "agent_framework": {}, "pydantic_ai": "x", "crewai": []}},
+    {"role": "assistant", "content": "In the boathouse.", "metadata": {
+        "adk": 5, "agent_framework": {}, "pydantic_ai": "x", "crewai": [], "autogen": 7, "strands": 1, "strands_agent": "atlas"}},
 ]
 
 

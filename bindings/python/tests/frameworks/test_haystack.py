@@ -1,0 +1,184 @@
+"""Haystack's document store in an engine: the tests that Haystack carries, `haystack.testing`, and others."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import haystack.testing.document_store as sync_tests
+import haystack.testing.document_store_async as async_tests
+import pytest
+from chats import SlowEmbedder, beside, put_chat
+from haystack import Document, Pipeline
+from haystack.dataclasses import ByteStream, SparseEmbedding
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+from haystack.errors import FilterError
+
+from mnemon import Engine, InvalidValueError, MnemonError
+from mnemon.haystack import MnemonDocumentStore, MnemonEmbeddingRetriever, MnemonTextRetriever
+
+Store = MnemonDocumentStore
+
+MIXINS = [
+    found
+    for module in (sync_tests, async_tests)
+    for name, found in vars(module).items()
+    if name.endswith("Test") and getattr(found, "__module__", None) == module.__name__
+]
+
+
+class TestDocumentStore(*MIXINS):  # type: ignore[misc]
+    @pytest.fixture
+    def document_store(self, engine: Engine) -> MnemonDocumentStore:
+        return MnemonDocumentStore(engine, "documents")
+
+    @staticmethod
+    def assert_documents_are_equal(received: list[Document], expected: list[Document]) -> None:
+        """In any order."""
+        assert sorted(received, key=lambda one: one.id) == sorted(expected, key=lambda one: one.id)
+
+    def test_write_documents(self, document_store: MnemonDocumentStore) -> None:
+        """The default is to fail."""
+        document = Document(content="test doc")
+        assert document_store.write_documents([document]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            document_store.write_documents([document])
+
+    @pytest.mark.asyncio
+    async def test_write_documents_async(self, document_store: Any) -> None:
+        document = Document(content="test doc")
+        assert await document_store.write_documents_async([document]) == 1
+        with pytest.raises(DuplicateDocumentError):
+            await document_store.write_documents_async([document])
+
+
+def filters(field: str, operator: str, value: Any) -> dict[str, Any]:
+    return {"field": field, "operator": operator, "value": value}
+
+
+DOCUMENTS = [
+    Document(id="1", content="Ada rows on Thursday.", meta={"year": 2026, "tags": ["sport"]}, embedding=[1.0, 0.1]),
+    Document(id="2", content="The boathouse closes at dusk.", meta={"year": 2019}, embedding=[0.0, 1.0]),
+    Document(id="3", content="Ada likes soup.", meta={"year": 2026}),
+]
+
+
+def ids(documents: list[Document]) -> list[str]:
+    return [one.id for one in documents]
+
+
+def test_documents_of_every_kind_survive_reopening(tmp_path: Path) -> None:
+    documents = [
+        Document(content="text\x00", meta={"a": {"b": [1, None, 0.1]}}, score=0.5, embedding=[0.1, 1e300, -0.0]),
+        Document(blob=ByteStream(b"\x00\xff", meta={"of": "a.pdf"}, mime_type="application/pdf")),
+        Document(id="k" * 5000, content="", sparse_embedding=SparseEmbedding([1, 5], [0.1, 0.2]), embedding=[]),
+        Document(id="naïve/\x00 id", content=" "),
+    ]
+    with Engine(tmp_path / "m.redb") as engine:
+        assert Store(engine, "n").write_documents(documents) == 4
+    with Engine(tmp_path / "m.redb") as engine:
+        TestDocumentStore.assert_documents_are_equal(Store(engine, "n").filter_documents(), documents)
+
+
+def test_policies_within_a_call_and_over_several(engine: Engine) -> None:
+    store = Store(engine, "n")
+    one, other, new = Document(id="1", content="one"), Document(id="1", content="other"), Document(id="2", content="new")
+    with pytest.raises(DuplicateDocumentError, match="the id '1' already; to replace it, use DuplicatePolicy.OVERWRITE"):
+        store.write_documents([one, other], DuplicatePolicy.FAIL)
+    assert store.count_documents() == 0
+    assert store.write_documents([one, other], DuplicatePolicy.SKIP) == 1
+    with pytest.raises(DuplicateDocumentError):
+        store.write_documents([new, one])
+    assert ids(store.filter_documents()) == ["1"]
+    assert store.write_documents([one, other], DuplicatePolicy.OVERWRITE) == 2
+    assert [one.content for one in store.filter_documents()] == ["other"]
+    assert store.write_documents([]) == 0
+
+
+def test_searches_find_by_text_filters_and_vectors(engine: Engine) -> None:
+    store = Store(engine, "acme/handbook")
+    store.write_documents(DOCUMENTS)
+    text, vector = MnemonTextRetriever(store, top_k=1), MnemonEmbeddingRetriever(store)
+    [found] = text.run("When does Ada row?")["documents"]
+    assert found.id == "1" and isinstance(found.score, float) and found.embedding == [1.0, 0.1]
+    old = filters("meta.year", "<", 2020)
+    assert ids(text.run("When does Ada row?", filters=old)["documents"]) == ["2"]
+    assert ids(store.search("Ada", filters("meta.year", "==", 1))) == ids(text.run(" ")["documents"]) == ids(text.run("a", top_k=0)["documents"]) == []
+    assert ids(vector.run([0.0, 2.0])["documents"]) == ["2", "1"]
+    assert ids(vector.run([0.0, 2.0], filters("meta.year", ">", 2020), 1)["documents"]) == ["1"]
+    merged = MnemonTextRetriever(store, old, filter_policy=FilterPolicy.MERGE)
+    assert ids(merged.run("Ada", filters=filters("meta.tags", "==", ["sport"]))["documents"]) == []
+    assert "1" in {one.value["id"] for one in engine.documents("acme/handbook").search("row", limit=1)}
+
+
+def test_deletions_delete_and_namespaces_and_other_programs_keep_apart(engine: Engine) -> None:
+    ada, bob = Store(engine, "acme/ada"), Store(engine, "acme/bob")
+    for store in (ada, bob):
+        store.write_documents(DOCUMENTS)
+    engine.documents("acme/ada").put("mine", {"content": "Ada rows, too."}, index=["content"])
+    put_chat(engine, "acme/ada", "monday")
+    assert ada.update_by_filter(filters("meta.year", "==", 2026), {"old": True}) == 2
+    assert ada.delete_by_filter(filters("meta.old", "==", True)) == 2
+    assert ids(ada.search("Ada rows on Thursday.")) == ["2"]
+    ada.delete_all_documents()
+    assert (ada.count_documents(), bob.count_documents(), bob.count_documents_by_filter(filters("meta.old", "==", True))) == (0, 3, 0)
+    assert engine.documents("acme/ada").get("mine") and engine.history("acme/ada", "monday")
+
+
+def test_a_pipeline_is_saved_and_loaded(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.redb")
+    engine = Engine(path)
+    pipeline = Pipeline()
+    store = Store(engine, "n", path=path)
+    store.write_documents(DOCUMENTS)
+    pipeline.add_component("text", MnemonTextRetriever(store, filters("meta.year", "==", 2026), 1, FilterPolicy.MERGE))
+    pipeline.add_component("vector", MnemonEmbeddingRetriever(store, top_k=1))
+    saved = pipeline.dumps()
+    for _ in range(2):
+        loaded = Pipeline.loads(saved, allowed_modules=["mnemon.*"])
+        assert loaded.dumps() == saved
+        found = loaded.run({"text": {"query": "When does Ada row?"}, "vector": {"query_embedding": [0.0, 1.0]}})
+        assert [ids(found[name]["documents"]) for name in ("text", "vector")] == [["1"], ["2"]]
+        engine.close()
+    loaded.get_component("text").document_store.engine.close()
+    with pytest.raises(InvalidValueError, match="make the store with path="):
+        Store(engine, "n").to_dict()
+
+
+def test_what_is_wrong_is_refused(engine: Engine) -> None:
+    store = Store(engine, "n")
+    store.write_documents(DOCUMENTS)
+    for call, text in [
+        (lambda: store.write_documents([Document(id="x", content="x" * 2_000_000)]), "the maximum is 1048576"),
+        (lambda: store.write_documents([Document(id="x", meta={"at": object()})]), "meta.at"),
+        (lambda: store.filter_documents({"field": "meta.year"}), "Invalid filter syntax"),
+        (lambda: store.filter_documents(filters("meta.year", "~", 1)), "Unknown comparison operator"),
+        (lambda: MnemonTextRetriever(store).run("a", top_k=-1), "top_k is -1"),
+        (lambda: MnemonTextRetriever(engine), "takes a MnemonDocumentStore, not Engine"),  # type: ignore[arg-type]
+        (lambda: MnemonEmbeddingRetriever(store).run([]), "non-empty list of floats"),
+    ]:
+        with pytest.raises((MnemonError, ValueError, FilterError), match=text):
+            call()  # type: ignore[no-untyped-call]
+    assert store.count_documents() == 3
+
+
+def test_of_writers_at_once_one_writes_a_document_and_all_updates_count(engine: Engine) -> None:
+    def write(_: int) -> int:
+        return Store(engine, "n").write_documents([Document(id="1", content="x")], DuplicatePolicy.SKIP)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(write, range(32))) == 1
+        every = filters("id", "==", "1")
+        list(threads.map(lambda n: Store(engine, "n").update_by_filter(every, {f"field{n}": n}), range(32)))
+    assert Store(engine, "n").filter_documents()[0].meta == {f"field{n}": n for n in range(32)}
+
+
+@pytest.mark.asyncio
+async def test_the_loop_goes_on_beside_a_search() -> None:
+    embedder = SlowEmbedder()
+    with Engine(embedder=embedder) as engine:
+        store = Store(engine, "n")
+        store.write_documents(DOCUMENTS)
+        found = await beside(MnemonTextRetriever(store, top_k=1).run_async("Ada rows"), embedder)
+        assert ids(found["documents"]) == ["1"]
+        assert ids((await MnemonEmbeddingRetriever(store, top_k=1).run_async([0.0, 1.0]))["documents"]) == ["2"]
