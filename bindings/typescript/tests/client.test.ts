@@ -12,8 +12,14 @@ let client: Mnemon;
 let spaces = 0;
 const space = () => client.namespace(`tests/${spaces++}`);
 
+/** An address at which nothing listens. */
+let nowhere: string;
+
 before(async () => {
   server = await Server.start("--keep-versions");
+  const proxy = await new Proxy(server.url).listen();
+  nowhere = proxy.url;
+  proxy.close();
   client = new Mnemon({ url: `${server.url}/` });
 });
 after(() => server.stop());
@@ -144,7 +150,7 @@ test("the whole server: flush, link, statistics, maps, blocks, formation, backup
   await client.backup(`copy-${ada.name.replace("/", "-")}.redb`);
   await assert.rejects(client.backup(`copy-${ada.name.replace("/", "-")}.redb`), mnemon.PathExistsError);
   assert.equal(await client.ready(), true);
-  assert.equal(await new Mnemon({ url: "http://127.0.0.1:9", maxRetries: 0 }).ready(), false);
+  assert.equal(await new Mnemon({ url: nowhere, maxRetries: 0 }).ready(), false);
 });
 
 test("a reindex streams its progress, and can be left and resumed", async () => {
@@ -176,6 +182,18 @@ test("answers have the fields that the types say", async () => {
   assert.deepEqual(keys(await ada.session("s").put([])), ["echoes", "flushed", "ids", "new", "removed", "replaced", "unchanged"]);
 });
 
+test("requests have the fields of the description, by their types", async () => {
+  const ada = space();
+  // @ts-expect-error: an unknown option.
+  await assert.rejects(ada.recall("rowing", { limit: 3 }), mnemon.InvalidQueryError);
+  // @ts-expect-error: an unknown role.
+  await assert.rejects(ada.put({ role: "robot", content: "beep" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: `ids` is missing.
+  await assert.rejects(ada.forget({ by: "messages" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: no command.
+  await assert.rejects(ada.memoryTool({ command: "chmod" }), mnemon.InvalidArgumentError);
+});
+
 describe("errors", () => {
   test("have a class for each kind of the server", () => {
     const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(process.env.CHECKOUT as string, "crates/server/src", file), "utf8")).join("");
@@ -197,7 +215,7 @@ describe("errors", () => {
     await check(ada.put("x".repeat(9 << 20)), mnemon.TooLargeError, /bytes/);
     await ada.put("one", { idempotencyKey: ada.name });
     await check(ada.put("two", { idempotencyKey: ada.name }), mnemon.IdempotencyKeyReusedError, /new one/);
-    await check(new Mnemon({ url: "http://127.0.0.1:9", maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
+    await check(new Mnemon({ url: nowhere, maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
   });
 
   test("of tokens", async () => {
@@ -264,6 +282,17 @@ describe("connections", () => {
     assert.equal((await ada.memoryTool({ command: "view", path: "/memories/a.md" })).content.match(/\t2/g)?.length, 1);
     assert.equal(await withoutAnswer(() => assert.rejects(ada.forget({ by: "namespace" }), /look before you repeat/)), 1);
     assert.equal((await ada.info()).messages, 0);
+  });
+
+  test("that are lost, and then the server, are not taken for a call that was not sent", async () => {
+    const other = await new Proxy(server.url).listen();
+    const ada = new Mnemon({ url: other.url, maxRetries: 1 }).namespace(space().name);
+    other.fault = "answer";
+    const put = ada.put("one");
+    while (other.fault) await new Promise((resolve) => setTimeout(resolve, 1));
+    other.close();
+    await assert.rejects(put, mnemon.ConnectionLostError);
+    assert.equal((await client.namespace(ada.name).info()).messages, 1);
   });
 
   test("that are silent end by the time limit, or by the signal", async () => {
