@@ -7,7 +7,7 @@ import createClient, { type Client } from "openapi-fetch";
 
 import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
 import { events } from "./events.js";
-import type { paths } from "./schema.js";
+import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
   Answer, AssembleOptions, Audit, Block, Document, DocumentOptions, Forget, Formation, FormingSession, Info, MemoryMap, MemoryReport,
@@ -374,7 +374,7 @@ export class Session {
     const [fields, call] = divide(options);
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
-    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt }, ...this.mnemon.repeatable(call) }));
+    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt: input(prompt) }, ...this.mnemon.repeatable(call) }));
     return made as unknown as Prompt;
   }
 
@@ -480,10 +480,11 @@ function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string }
   return { "Idempotency-Key": options.idempotencyKey === undefined ? newId() : options.idempotencyKey + suffix };
 }
 
-function inputs(messages: Messages): (MessageInput & { id: string })[] {
-  const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
-  return all.map((message) => {
-    const fields: MessageInput = typeof message === "string" ? { role: "user", content: message } : message;
-    return { ...fields, id: fields.id ?? newId() };
-  });
+function input(message: MessageLike): components["schemas"]["MessageInput"] & { id: string } {
+  const fields = typeof message === "string" ? { role: "user", content: message } : message;
+  return { ...(fields as components["schemas"]["MessageInput"]), id: (fields as MessageInput).id ?? newId() };
+}
+
+function inputs(messages: Messages): ReturnType<typeof input>[] {
+  return Array.isArray(messages) ? messages.map(input) : [input(messages as MessageLike)];
 }

@@ -5,7 +5,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import { basename, delimiter, dirname, join } from "node:path";
@@ -157,6 +157,7 @@ function response(answer: IncomingMessage): Response {
 
 /** Returns the path by which all processes know a database, which need not exist yet. */
 function absolute(file: string): string {
+  if (!file || statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw new InvalidArgumentError(`${JSON.stringify(file)} is no file; give the path of one`);
   if (existsSync(file)) return realpathSync.native(file);
   const folder = dirname(file);
   if (!existsSync(folder)) throw new InvalidArgumentError(`there is no folder ${folder}; make it first`);

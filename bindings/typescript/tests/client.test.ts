@@ -43,6 +43,29 @@ describe("messages", () => {
     assert.equal(await ada.get("b,c"), null);
   });
 
+  test("are taken as OpenAI's client has them", async () => {
+    interface Image {
+      type: "image_url";
+      image_url: { url: string };
+    }
+    interface Call {
+      id: string;
+      type: "function";
+      function: { name: string; arguments: string };
+    }
+    const image: Image = { type: "image_url", image_url: { url: "https://example.com/boat.png" } };
+    const call: Call = { id: "c1", type: "function", function: { name: "weather", arguments: '{"day":"Thursday"}' } };
+    const session = space().session("s");
+    await session.put([
+      { role: "user", content: [{ type: "text", text: "Can I row?" }, image] },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c1", content: "Sun" },
+    ]);
+    const [first, second, third] = await session.history().toArray();
+    assert.deepEqual([first, second, third].map((message) => JSON.stringify(message?.content).match(/"type":"(\w+)"/g)?.at(-1)), ['"type":"image"', '"type":"tool_call"', '"type":"tool_result"']);
+    assert.match(JSON.stringify((await session.assemble({ role: "user", content: [image] })).messages.at(-1)), /boat/);
+  });
+
   test("of any names survive", async () => {
     const odd = client.namespace("tests/ä%2F b?#&+/🔭");
     for (const id of ["a/b", "?x=1&y", "%2F", "ä 🔭", "a,b", ".x", "#"]) {

@@ -95,6 +95,7 @@ describe("openLocal", () => {
     writeFileSync(damaged, "this is no database");
     await assert.rejects(openLocal(damaged, { startTimeoutMs: 300 }), (error) => error instanceof NotConnectedError && /no-database\.redb/.test(error.message) && /300 ms/.test(error.message));
     await assert.rejects(openLocal(join(folder, "none", "memory.redb")), (error) => error instanceof InvalidArgumentError && /no folder/.test(error.message));
+    for (const path of ["", folder]) await assert.rejects(openLocal(path), (error) => error instanceof InvalidArgumentError && /no file/.test(error.message));
     await assert.rejects(openLocal(file("x.redb"), { binary: "/none/mnemon" }), (error) => error instanceof MnemonError && /cannot be started/.test(error.message));
     process.env.XDG_RUNTIME_DIR = join(folder, "open");
     mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
