@@ -200,7 +200,7 @@ export class Namespace {
   async put(messages: Messages, options: { flush?: boolean } & ChangeOptions = {}): Promise<PutReport> {
     const [{ flush = false }, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
-    const body = { messages: inputs(messages), flush };
+    const body = { messages: inputs(messages, call, this.name), flush };
     return (await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/messages", { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
   }
 
@@ -352,7 +352,7 @@ export class Session {
   async put(messages: Messages, options: { token_limit?: number } & ChangeOptions = {}): Promise<MemoryReport & { ids: string[] }> {
     const [fields, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
-    const body = { ...fields, messages: inputs(messages) };
+    const body = { ...fields, messages: inputs(messages, call, this.namespace, this.id) };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
     const report = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return { ids: body.messages.map((message) => message.id), ...(report as unknown as MemoryReport) };
@@ -374,7 +374,7 @@ export class Session {
     const [fields, call] = divide(options);
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
-    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt: input(prompt) }, ...this.mnemon.repeatable(call) }));
+    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt: input(prompt, newId) }, ...this.mnemon.repeatable(call) }));
     return made as unknown as Prompt;
   }
 
@@ -480,11 +480,24 @@ function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string }
   return { "Idempotency-Key": options.idempotencyKey === undefined ? newId() : options.idempotencyKey + suffix };
 }
 
-function input(message: MessageLike): components["schemas"]["MessageInput"] & { id: string } {
-  const fields = typeof message === "string" ? { role: "user", content: message } : message;
-  return { ...(fields as components["schemas"]["MessageInput"]), id: (fields as MessageInput).id ?? newId() };
+type Input = components["schemas"]["MessageInput"] & { id: string };
+
+function input(message: MessageLike, newId: (fields: object) => string): Input {
+  const fields = (typeof message === "string" ? { role: "user", content: message } : message) as MessageInput;
+  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? newId(fields) };
 }
 
-function inputs(messages: Messages): ReturnType<typeof input>[] {
-  return Array.isArray(messages) ? messages.map(input) : [input(messages as MessageLike)];
+/** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
+function inputs(messages: Messages, { idempotencyKey }: ChangeOptions, ...place: string[]): Input[] {
+  const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
+  return all.map((message, at) =>
+    input(message, (fields) => (idempotencyKey === undefined ? newId() : `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`)),
+  );
+}
+
+/** FNV-1a, 32 bits: tells apart what one key is used for by mistake, so that no message replaces another. */
+function checksum(text: string): string {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return (hash >>> 0).toString(16);
 }

@@ -339,6 +339,17 @@ describe("connections", () => {
       await other.start(new URL(other.url).host);
       acknowledged.push(...(await put).ids);
       for (const id of acknowledged) assert.ok(await ada.get(id));
+      const turn = () => ada.put(["question", { role: "assistant", content: "answer" }], { idempotencyKey: "turn-1" });
+      const first = await turn();
+      assert.deepEqual(await turn(), first);
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      assert.deepEqual([(await turn()).ids, (await ada.info()).messages], [first.ids, 4]);
+      await ada.session("s").put("question", { idempotencyKey: "turn-2" });
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      await ada.session("t").put("question", { idempotencyKey: "turn-2" });
+      assert.equal((await ada.info()).messages, 6);
     } finally {
       await other.stop();
     }

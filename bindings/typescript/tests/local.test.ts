@@ -75,19 +75,31 @@ describe("openLocal", () => {
     const path = file("unsafe.redb");
     using memory = await openLocal(path);
     const ada = memory.namespace("users/ada");
-    await ada.put(Array.from({ length: 50 }, (_, at) => `message ${at}`));
-    let lost = 0;
-    for (let at = 0; at < 8; at++) {
-      const insert = ada.memoryTool({ command: "create", path: `/memories/${at}.md`, file_text: "text" });
+    await ada.memoryTool({ command: "create", path: "/memories/a.md", file_text: "begin\n" });
+    const acknowledged: boolean[] = [];
+    for (let at = 0; at < 12; at++) {
+      const insert = ada.memoryTool({ command: "insert", path: "/memories/a.md", insert_line: 1, insert_text: `line-${at};\n` });
+      await new Promise((resolve) => setTimeout(resolve, at));
       killServersOf(path);
-      const answer = await insert.catch((error: unknown) => error);
-      if (answer instanceof Error) {
-        assert.match(answer.message, /stored or not/);
-        lost++;
-      } else assert.equal((answer as { is_error: boolean }).is_error, false);
+      const answer = await insert.catch((error: Error) => error);
+      if (answer instanceof Error) assert.match(answer.message, /stored or not/);
+      acknowledged.push(!(answer instanceof Error));
+      await ada.info();
     }
-    assert.equal((await ada.info()).messages, 50);
-    assert.ok(lost <= 8);
+    const { content } = await ada.memoryTool({ command: "view", path: "/memories/a.md" });
+    acknowledged.forEach((stored, at) => {
+      const times = content.split(`line-${at};`).length - 1;
+      assert.ok(stored ? times === 1 : times <= 1, `line ${at}: ${times} times, acknowledged: ${stored}`);
+    });
+  });
+
+  test("starts the server again after it ended by itself", async () => {
+    const path = file("idle.redb");
+    using memory = await openLocal(path, { idleSeconds: 1 });
+    await memory.namespace("users/ada").put("hello");
+    memory.close();
+    while (serversOf(path).length) await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal((await memory.namespace("users/ada").info()).messages, 1);
   });
 
   test("says why there is no memory", async () => {
