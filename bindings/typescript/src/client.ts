@@ -7,6 +7,7 @@ import createClient, { type Client } from "openapi-fetch";
 
 import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
 import { events } from "./events.js";
+import { type ListOptions, Pages } from "./pages.js";
 import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
@@ -16,37 +17,6 @@ import type {
 } from "./types.js";
 
 type Api = Client<paths>;
-
-/** A list that the server sends in pages: `for await (const item of list)`, or `await list.toArray()`. */
-export class Pages<T> implements AsyncIterable<T> {
-  readonly #page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>;
-
-  /** @internal */
-  constructor(page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>) {
-    this.#page = page;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    let cursor: string | undefined;
-    do {
-      const { items, next } = await this.#page(cursor);
-      yield* items;
-      cursor = next ?? undefined;
-    } while (cursor !== undefined);
-  }
-
-  async toArray(): Promise<T[]> {
-    const items: T[] = [];
-    for await (const item of this) items.push(item);
-    return items;
-  }
-}
-
-/** Options of a list. */
-export interface ListOptions extends CallOptions {
-  /** Items of a page, 1 to 1000. All pages are read in any case. */
-  limit?: number;
-}
 
 /** How far a reindex is. `seconds_left` is null until it can be estimated. */
 export interface ReindexProgress {
@@ -482,9 +452,9 @@ function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string }
 
 type Input = components["schemas"]["MessageInput"] & { id: string };
 
-function input(message: MessageLike, newId: (fields: object) => string): Input {
+function input(message: MessageLike, makeId: (fields: object) => string): Input {
   const fields = (typeof message === "string" ? { role: "user", content: message } : message) as MessageInput;
-  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? newId(fields) };
+  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? makeId(fields) };
 }
 
 /** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
