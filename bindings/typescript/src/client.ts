@@ -171,7 +171,8 @@ export class Namespace {
     const [{ flush = false }, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
     const body = { messages: inputs(messages, call, this.name), flush };
-    return (await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/messages", { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
+    const route = "/v1/namespaces/{namespace}/messages";
+    return (await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
   }
 
   /** Finds the messages that answer a query, best first. */
@@ -194,7 +195,8 @@ export class Namespace {
     const [{ limit }, call] = divide(options);
     return new Pages(async (cursor) => {
       const params = { path: { ...this.#path, id }, query: { limit, cursor } };
-      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}/versions", { params, ...this.mnemon.repeatable(call) }));
+      const route = "/v1/namespaces/{namespace}/messages/{id}/versions";
+      const page = await data(this.mnemon.api.GET(route, { params, ...this.mnemon.repeatable(call) }));
       return { items: page.versions, next: page.next };
     });
   }
@@ -344,7 +346,8 @@ export class Session {
     const [fields, call] = divide(options);
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
-    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt: input(prompt, newId) }, ...this.mnemon.repeatable(call) }));
+    const body = { ...fields, prompt: input(prompt, newId) };
+    const made = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return made as unknown as Prompt;
   }
 
@@ -401,7 +404,8 @@ export class Documents {
     const [fields, call] = divide(options);
     const params = { path: { namespace: this.namespace } };
     const body = { ...fields, query: query ?? null };
-    const found = await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/documents/search", { params, body, ...this.mnemon.repeatable(call) }));
+    const route = "/v1/namespaces/{namespace}/documents/search";
+    const found = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return found.documents as Document<T>[];
   }
 }
@@ -411,7 +415,8 @@ function pathSerializer(path: string, params: Record<string, unknown>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = String(params[name]);
     if (value === "" || value === "." || value === "..") {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; documents of such keys are found by a search, and forgotten by \`forget\``);
+      const remedy = "find documents of such keys by a search, and forget them by `forget`";
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; ${remedy}`);
     }
     try {
       return encodeURIComponent(value);
@@ -460,9 +465,8 @@ function input(message: MessageLike, makeId: (fields: object) => string): Input 
 /** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
 function inputs(messages: Messages, { idempotencyKey }: ChangeOptions, ...place: string[]): Input[] {
   const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
-  return all.map((message, at) =>
-    input(message, (fields) => (idempotencyKey === undefined ? newId() : `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`)),
-  );
+  const repeated = (fields: object, at: number) => `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`;
+  return all.map((message, at) => input(message, idempotencyKey === undefined ? newId : (fields) => repeated(fields, at)));
 }
 
 /** FNV-1a, 32 bits: tells apart what one key is used for by mistake, so that no message replaces another. */

@@ -38,7 +38,8 @@ describe("openLocal", () => {
   test("uses a server that runs already, as `mnemon mcp` does", async () => {
     const path = file("running.redb");
     const server = spawn(MNEMON, ["mcp", "--db", path], { stdio: ["pipe", "pipe", "ignore"] });
-    server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } } })}\n`);
+    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } };
+    server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })}\n`);
     await new Promise((resolve) => server.stdout.once("data", resolve));
     const before = serversOf(path);
     using memory = await openLocal(path);
@@ -105,10 +106,12 @@ describe("openLocal", () => {
   test("says why there is no memory", async () => {
     const damaged = file("no-database.redb");
     writeFileSync(damaged, "this is no database");
-    await assert.rejects(openLocal(damaged, { startTimeoutMs: 300 }), (error) => error instanceof NotConnectedError && /no-database\.redb/.test(error.message) && /300 ms/.test(error.message));
-    await assert.rejects(openLocal(join(folder, "none", "memory.redb")), (error) => error instanceof InvalidArgumentError && /no folder/.test(error.message));
-    for (const path of ["", folder]) await assert.rejects(openLocal(path), (error) => error instanceof InvalidArgumentError && /no file/.test(error.message));
-    await assert.rejects(openLocal(file("x.redb"), { binary: "/none/mnemon" }), (error) => error instanceof MnemonError && /cannot be started/.test(error.message));
+    const check = (call: Promise<unknown>, Kind: new (text: string) => Error, text: RegExp) =>
+      assert.rejects(call, (error) => error instanceof Kind && text.test(error.message));
+    await check(openLocal(damaged, { startTimeoutMs: 300 }), NotConnectedError, /no-database\.redb.* 300 ms: .*no-database\.redb/s);
+    await check(openLocal(join(folder, "none", "memory.redb")), InvalidArgumentError, /no folder/);
+    for (const path of ["", folder]) await check(openLocal(path), InvalidArgumentError, /no file/);
+    await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
     process.env.XDG_RUNTIME_DIR = join(folder, "open");
     mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
     await assert.rejects(openLocal(file("y.redb")), /not a folder of this user alone/);
