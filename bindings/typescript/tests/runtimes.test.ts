@@ -21,7 +21,10 @@ after(async () => {
 const bin = join(process.env.TOOLS as string, "node_modules", ".bin");
 const runtimes: [string, string, string[]][] = [
   ["Node", process.execPath, []],
-  ["Deno", join(bin, "deno"), ["run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net", "--no-config", "--node-modules-dir=manual"]],
+  ["Deno", join(bin, "deno"), [
+    "run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net",
+    "--no-config", "--node-modules-dir=manual",
+  ]],
   ["Bun", join(bin, "bun"), ["run"]],
 ];
 
