@@ -13,7 +13,7 @@ import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, ne
 import type {
   Answer, AssembleOptions, Audit, Block, Document, DocumentOptions, Forget, Formation, FormingSession, Info, MemoryMap, MemoryReport,
   MemoryToolAnswer, MemoryToolInput, Message, MessageInput, MessageLike, Messages, MessageVersion, NamespaceInfo, NamespacesOptions, Prompt,
-  PutReport, RecallInOptions, RecallOptions, Receipt, ReindexOptions, SearchOptions, SessionInfo, Stats, Why,
+  PutReport, RecallInOptions, RecallOptions, Receipt, Refined, RefineOptions, ReindexOptions, SearchOptions, SessionInfo, Stats, Why,
 } from "./types.js";
 
 type Api = Client<paths>;
@@ -363,6 +363,16 @@ export class Session {
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/retry";
     return (await data(this.mnemon.api.POST(route, { params, body: { block }, ...this.mnemon.repeatable(options) }))).taken;
+  }
+
+  /**
+   * Has the server's language model write a block of instructions anew, from `feedback` on what was said last, or returns to an earlier
+   * `version`. Not repeated after a lost connection: the model would be asked twice.
+   */
+  async refine(block: string, what: RefineOptions, options: CallOptions = {}): Promise<Refined> {
+    const params = { path: this.#path };
+    const route = "/v1/namespaces/{namespace}/sessions/{session}/refine";
+    return data(this.mnemon.api.POST(route, { params, body: { ...what, block }, ...this.mnemon.slow(options, false) }));
   }
 
   /** Deletes the session with its messages. Throws `NotFoundError` if there is none. */

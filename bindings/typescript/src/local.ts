@@ -25,6 +25,8 @@ export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetr
   idleSeconds?: number;
   /** Start the server so that it replaces keys, tokens and card numbers by marks. */
   removeSecrets?: boolean;
+  /** More options of `mnemon serve`, such as `["--llm", "http://localhost:11434/v1", "--llm-model", "llama3.2"]`: see docs/server.md. */
+  serve?: readonly string[];
   /** Milliseconds that a server may take to open its database and listen. Default: 60,000. */
   startTimeoutMs?: number;
 }
@@ -101,9 +103,9 @@ class LocalServer {
   }
 
   #arguments(): string[] {
-    const { model, keyFile, idleSeconds = 600, removeSecrets } = this.#options;
+    const { model, keyFile, idleSeconds = 600, removeSecrets, serve = [] } = this.#options;
     return ["serve", "--db", this.#file, "--private", "--idle", String(idleSeconds), ...(model ? ["--model", model] : []),
-      ...(removeSecrets ? ["--remove-secrets"] : []), ...(keyFile ? ["--key-file", keyFile] : [])];
+      ...(removeSecrets ? ["--remove-secrets"] : []), ...(keyFile ? ["--key-file", keyFile] : []), ...serve];
   }
 
   /** Starts a server that outlives this process. */

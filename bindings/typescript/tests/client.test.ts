@@ -126,6 +126,7 @@ test("sessions flush and assemble", async () => {
   await session.delete();
   await assert.rejects(session.delete(), mnemon.NotFoundError);
   await assert.rejects(session.retry("facts"), mnemon.MnemonError);
+  await assert.rejects(session.refine("style", { feedback: "Shorter." }), mnemon.MnemonError);
 });
 
 test("documents are put, found and deleted", async () => {

@@ -111,6 +111,7 @@ describe("openLocal", () => {
     await check(openLocal(damaged, { startTimeoutMs: 300 }), NotConnectedError, /no-database\.redb.* 300 ms: .*no-database\.redb/s);
     await check(openLocal(join(folder, "none", "memory.redb")), InvalidArgumentError, /no folder/);
     for (const path of ["", folder]) await check(openLocal(path), InvalidArgumentError, /no file/);
+    await check(openLocal(file("z.redb"), { serve: ["--none"], startTimeoutMs: 100 }), NotConnectedError, /unexpected argument '--none'/);
     await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
     process.env.XDG_RUNTIME_DIR = join(folder, "open");
     mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
