@@ -1,4 +1,4 @@
-//! Vectors that the engine's model made.
+//! Vectors that the engine's model made, or that are stored.
 
 use std::{ffi::c_int, ptr};
 
@@ -48,6 +48,12 @@ impl Vectors {
         let size = size_of::<f32>() as isize;
         let shape = [rows.len() as isize, dimension as isize];
         Vectors { values: rows.concat(), shape, strides: [size * shape[1], size] }
+    }
+
+    /// The mean of each list of vectors, and zero for an empty one.
+    pub(crate) fn means(of: Vec<Vec<Vec<f32>>>, dimension: usize) -> Self {
+        let row = |vectors: Vec<_>| if vectors.is_empty() { vec![0.0; dimension] } else { mean(vectors) };
+        Vectors::new(of.into_iter().map(row).collect(), dimension)
     }
 
     fn rows(&self) -> impl Iterator<Item = &[f32]> {

@@ -126,6 +126,7 @@ from ._reports import ReindexProgress as ReindexProgress
 from ._reports import ReindexReport as ReindexReport
 from ._reports import Replay as Replay
 from ._reports import ReplayedHit as ReplayedHit
+from ._reports import SessionInfo as SessionInfo
 from ._reports import Standing as Standing
 from ._reports import TermChange as TermChange
 from ._runtime import find as _find_runtime

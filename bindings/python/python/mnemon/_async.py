@@ -44,6 +44,7 @@ from ._reports import (
     PutReport,
     ReindexReport,
     Replay,
+    SessionInfo,
 )
 from ._wait import wait
 
@@ -106,14 +107,19 @@ class AsyncEngine:
     async def delete(self, namespace: str, ids: Iterable[str]) -> int:
         return await wait(self.engine.delete, namespace, ids)
 
-    async def sessions(self, namespace: str) -> list[dict[str, Any]]:
-        return await wait(self.engine.sessions, namespace)
+    async def sessions(self, namespace: str, *, limit: int | None = None, after: str | None = None) -> list[SessionInfo]:
+        return await wait(self.engine.sessions, namespace, limit=limit, after=after)
 
     async def blocks(self, namespace: str) -> list[dict[str, Any]]:
         return await wait(self.engine.blocks, namespace)
 
-    async def history(self, namespace: str, session: str) -> list[Message]:
-        return await wait(self.engine.history, namespace, session)
+    async def history(
+        self, namespace: str, session: str, *, limit: int | None = None, before: str | None = None
+    ) -> list[Message]:
+        return await wait(self.engine.history, namespace, session, limit=limit, before=before)
+
+    async def vectors(self, namespace: str, ids: Iterable[str]) -> Vectors:
+        return await wait(self.engine.vectors, namespace, ids)
 
     async def copy_session(self, namespace: str, source: str, target: str) -> int:
         return await wait(self.engine.copy_session, namespace, source, target)
