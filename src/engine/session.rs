@@ -263,9 +263,8 @@ impl Engine {
         self.core().refresh(namespace, None).await?;
         let (namespace, after) = (namespace.clone(), after.map(str::to_owned));
         let sessions = move |core: &Core| {
-            core.store().in_namespace(&namespace, |snapshot, id| {
-                store::session_infos(snapshot, id, after.as_deref(), limit)
-            })
+            core.store()
+                .in_namespace(&namespace, |snapshot, id| store::session_infos(snapshot, id, after.as_deref(), limit))
         };
         self.core().run(Lane::Store, sessions).await
     }
@@ -314,7 +313,9 @@ impl Engine {
                     Some(before) => match snapshot.messages().locate(id, before)? {
                         Some((seq, of)) if of == number => seq,
                         _ => {
-                            let reason = format!("session {session:?} has no message {before:?}; begin at its end, without `before`");
+                            let reason = format!(
+                                "session {session:?} has no message {before:?}; begin at its end, without `before`"
+                            );
                             return Err(Error::query(reason));
                         }
                     },

@@ -40,7 +40,7 @@ use crate::{
 ///
 /// `Engine(path)` opens the file, or creates it unless `create` is false; without a path the memory is kept in this
 /// process alone. `read_only` reads a file that another process may have open. `embedder` is the name or folder of a
-/// model, an `OpenAiEmbedder`, or an object as `mnemon.Embedder` describes it; default: the model that the file was
+/// model, an `OpenAiEmbedder`, `GivenVectors`, or an object as `mnemon.Embedder` describes it; default: the model that the file was
 /// made with, or the one that is built in. `reranker` is the name or folder of one, or an object as `mnemon.Reranker`
 /// describes it; queries with `rerank` use it.
 ///
@@ -302,9 +302,8 @@ impl Engine {
         before: Option<Text>,
     ) -> PyResult<Vec<Message>> {
         let (namespace, limit) = (namespace.0, limit.map_or(usize::MAX, |limit| limit.0));
-        let page = async |engine: &mnemon::Engine| {
-            engine.history_page(&namespace, &session, before.as_deref(), limit).await
-        };
+        let page =
+            async |engine: &mnemon::Engine| engine.history_page(&namespace, &session, before.as_deref(), limit).await;
         Ok(wrapped(self.shared.call(py, page)?))
     }
 

@@ -352,3 +352,38 @@ def test_stored_vectors_are_arrays(engine: Engine) -> None:
     assert found.shape == (4, 256) and found.dtype == numpy.float32 and not found[1].any()
     numpy.testing.assert_allclose(found[[2, 3, 0]], engine.embed_documents(said), atol=2e-3)
     assert len(engine.vectors(NAMESPACE, [])) == 0 and numpy.asarray(engine.vectors("nobody/here", ["0"])).shape == (1, 256)
+
+
+def test_vectors_of_documents_are_given(tmp_path: Path) -> None:
+    given = mnemon.GivenVectors("theirs", 3)
+    assert given == mnemon.GivenVectors("theirs", 3) and repr(given) == 'GivenVectors("theirs", 3)'
+    with Engine(tmp_path / "memory.redb", embedder=given) as engine:
+        documents = engine.documents(NAMESPACE)
+        documents.put("boat", {"text": "a red boat"}, index=["text"], vectors=numpy.array([[0.6, 0.8, 0]], dtype=numpy.float32))
+        documents.put("kite", {"text": "a blue kite"}, index=["text"], vectors=[(0, 2, 0)])
+        engine.put(NAMESPACE, ["My bicycle is in the cellar."])
+        engine.flush()
+    with Engine(tmp_path / "memory.redb") as engine:
+        documents = engine.documents(NAMESPACE)
+        found = documents.search(vector=[1.0, 0.0, 0.0])
+        assert [(one.key, round(one.score or 0, 2)) for one in found] == [("boat", 0.6), ("kite", 0)]
+        assert documents.search("kite", vector=numpy.array([0, 1, 0], dtype=numpy.float32), limit=1)[0].key == "kite"
+        assert documents.search("kite", limit=1)[0].key == "kite", "by its words"
+        numpy.testing.assert_allclose(documents.vectors(["kite", "none", "boat"]), [[0, 1, 0], [0, 0, 0], [0.6, 0.8, 0]], atol=1e-3)
+        assert engine.recall(NAMESPACE, "where is the bicycle?")[0].message.text == "My bicycle is in the cellar."
+        operation = mnemon.DocumentOperation.search(NAMESPACE, vector=[0, 1, 0], limit=1)
+        assert engine.document_batch(operation)[0][0].key == "kite"
+        for refused in [[[1.0, 0.0]], [[1.0, 0.0, 0.0]] * 2, [[float("nan"), 0.0, 0.0]]]:
+            with pytest.raises(mnemon.InvalidDocumentError):
+                documents.put("boat", {"text": "x"}, index=["text"], vectors=refused)
+        with pytest.raises(TypeError):
+            documents.put("boat", {"text": "x"}, index=["text"], vectors=["x"])
+        with pytest.raises(mnemon.InvalidQueryError, match="2 components"):
+            documents.search(vector=[1.0, 0.0])
+        for embed in [lambda: engine.embed_query("x"), lambda: engine.embed_documents(["x"])]:
+            with pytest.raises(mnemon.EmbeddingError, match="given"):
+                embed()
+    with pytest.raises(mnemon.ModelMismatchError):
+        Engine(tmp_path / "memory.redb", embedder=mnemon.GivenVectors("others", 3))
+    with Engine() as engine, pytest.raises(mnemon.InvalidDocumentError, match="give none"):
+        engine.documents(NAMESPACE).put("boat", "a boat", vectors=[[1.0, 0.0, 0.0]])

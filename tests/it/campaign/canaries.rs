@@ -73,7 +73,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
     ("Documents", &[
         ("namespace", Handle), ("refresh_on_read", Handle), ("blocking", Handle),
         ("put", Change("put of a document")), ("get", Surface("document")), ("delete", Change("delete of a document")),
-        ("search", Surface("documents")),
+        ("search", Surface("documents")), ("vectors", Whole("numbers alone, of keys that the caller knows")),
     ]),
     ("MemoryBuilder", &[
         ("limits", Handle), ("token_counter", Handle), ("message_counter", Handle), ("insert_method", Handle),

@@ -26,7 +26,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "recall" => &["Engine::recall", "Memory::search"],
         "recall_several" => &["Engine::recall_in"],
         "assemble" => &["Memory::assemble", "Memory::get"],
-        "document_get" => &["Documents::get"],
+        "document_get" => &["Documents::get", "Documents::vectors"],
         "document_search" => &["Documents::search", "Engine::document_batch", "Engine::document_namespaces"],
         "blocks" => &["Engine::blocks", "Memory::status"],
         "holds" => &["Engine::holds"],
@@ -213,6 +213,8 @@ macro_rules! driver {
                 }
                 "document_get" => {
                     let found = engine.documents(space)$($view)*.get(text)$($wait)*?;
+                    let vectors = engine.documents(space)$($view)*.vectors(vec![text.to_owned()])$($wait)*?;
+                    assert_eq!(vectors.len(), 1);
                     found.map_or(Value::Null, |document| document.value)
                 }
                 "document_search" => {

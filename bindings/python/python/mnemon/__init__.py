@@ -84,6 +84,7 @@ from ._mnemon import (
     Engine as Engine,
     FactBlock as FactBlock,
     FlushedBatch as FlushedBatch,
+    GivenVectors as GivenVectors,
     Hit as Hit,
     Hits as Hits,
     InstructionBlock as InstructionBlock,

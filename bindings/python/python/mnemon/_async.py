@@ -33,6 +33,7 @@ from ._options import (
     ReindexOptions,
     ScopeOptions,
     SearchOptions,
+    VectorsLike,
 )
 from ._reports import (
     BlockStatus,
@@ -216,9 +217,15 @@ class AsyncDocuments:
         self.documents = _plain(documents, Documents, AsyncDocuments, "engine.documents(namespace)")
 
     async def put(
-        self, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        self,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> None:
-        await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes)
+        await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes, vectors=vectors)
 
     async def get(self, key: str) -> Document | None:
         return await wait(self.documents.get, key)
@@ -228,6 +235,9 @@ class AsyncDocuments:
 
     async def search(self, query: str | None = None, **options: Unpack[SearchOptions]) -> list[Document]:
         return await wait(self.documents.search, query, **options)
+
+    async def vectors(self, keys: Iterable[str]) -> Vectors:
+        return await wait(self.documents.vectors, keys)
 
 
 class AsyncMemory:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, final
 
 from ._async import AsyncCollection, AsyncEngine, AsyncProfile
-from ._options import BlockLike, ChatModel, EmbedderLike, MessageLike, Messages, Time
+from ._options import BlockLike, ChatModel, EmbedderLike, MessageLike, Messages, Time, VectorLike, VectorsLike
 from ._protocols import Reranker
 from ._reports import (
     BlockStatus,
@@ -329,7 +329,13 @@ class Documents:
     @property
     def namespace(self) -> str: ...
     def put(
-        self, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        self,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> None: ...
     def get(self, key: str) -> Document | None: ...
     def delete(self, key: str) -> bool: ...
@@ -341,7 +347,9 @@ class Documents:
         below: bool = False,
         limit: int = 10,
         offset: int = 0,
+        vector: VectorLike | None = None,
     ) -> list[Document]: ...
+    def vectors(self, keys: Iterable[str]) -> Vectors: ...
 
 @final
 class Document:
@@ -366,7 +374,13 @@ class DocumentOperation:
     def get(namespace: str, key: str, *, refresh_ttl: bool = False) -> DocumentOperation: ...
     @staticmethod
     def put(
-        namespace: str, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        namespace: str,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> DocumentOperation: ...
     @staticmethod
     def delete(namespace: str, key: str) -> DocumentOperation: ...
@@ -380,6 +394,7 @@ class DocumentOperation:
         limit: int = 10,
         offset: int = 0,
         refresh_ttl: bool = False,
+        vector: VectorLike | None = None,
     ) -> DocumentOperation: ...
     @staticmethod
     def expect(namespace: str, key: str, value: Any) -> DocumentOperation: ...
@@ -407,6 +422,11 @@ class Vectors:
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
     def tolist(self) -> list[list[float]]: ...
+
+@final
+class GivenVectors:
+    def __new__(cls, name: str, dimension: int) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class ChatRequest:
