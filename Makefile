@@ -1,5 +1,5 @@
 # Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, some with every
-# fourth change only, and at least in its short form, except `advisories`, `model-static` and `model-multilingual`: the reasons stand beside
+# fifth change only, and at least in its short form, except `advisories`, `model-static` and `model-multilingual`: the reasons stand beside
 # them.
 
 PYTHON ?= python3

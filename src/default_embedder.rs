@@ -5,20 +5,31 @@
 
 use std::sync::Arc;
 
-use crate::{config::Config, embed::Embedder, error::Result, ids::ModelIdentity};
+use crate::{
+    config::Config,
+    embed::{Embedder, GivenVectors},
+    error::Result,
+    ids::ModelIdentity,
+};
 
-/// Opens the model that a database was made with, or the default model for a new database (`stored` is none).
+/// Opens the model that a database was made with, or no model if its vectors are given, or the default model for a new database (`stored` is none).
 ///
 /// # Errors
 /// Those of `Model::find_same` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without
 /// the feature `onnx`.
 pub(crate) fn open(stored: Option<&ModelIdentity>, config: &Config) -> Result<Arc<dyn Embedder>> {
-    imp::open(stored, config)
+    match stored.and_then(GivenVectors::of) {
+        Some(given) => Ok(Arc::new(given)),
+        None => imp::open(stored, config),
+    }
 }
 
 /// Finds the model of this identity. `None`: it is not installed, or this program cannot run it.
 pub(crate) fn find(identity: &ModelIdentity) -> Option<Arc<dyn Embedder>> {
-    imp::find(identity)
+    match GivenVectors::of(identity) {
+        Some(given) => Some(Arc::new(given)),
+        None => imp::find(identity),
+    }
 }
 
 #[cfg(feature = "onnx")]

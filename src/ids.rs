@@ -204,6 +204,32 @@ pub struct ModelIdentity {
     pub hash: String,
 }
 
+impl ModelIdentity {
+    /// Identifies the vectors that a program gives with its documents, by the name of the model that it made them with.
+    pub(crate) fn given(name: &str, dimension: usize) -> Self {
+        let hash = hex(&Sha256::digest(format!("given vectors\0{name}")));
+        ModelIdentity { name: name.to_owned(), dimension, hash }
+    }
+
+    /// Returns true if the vectors are given by the program: see [`GivenVectors`](crate::models::GivenVectors).
+    pub fn is_given(&self) -> bool {
+        *self == Self::given(&self.name, self.dimension)
+    }
+
+    /// Checks a vector that was given, and scales it to length 1; zero stays zero. The error is the reason.
+    pub(crate) fn unit(&self, vector: &[f32]) -> std::result::Result<Vec<f32>, String> {
+        if vector.len() != self.dimension {
+            return Err(format!("a vector of {} components, and those of the database are of {self}", vector.len()));
+        }
+        let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        match length.is_finite() {
+            true if length > 0.0 => Ok(vector.iter().map(|&x| (f64::from(x) / length) as f32).collect()),
+            true => Ok(vector.to_vec()),
+            false => Err("a component of a vector is not finite".to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for ModelIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = self.hash.get(..12).unwrap_or(&self.hash);

@@ -123,7 +123,7 @@ pub mod models {
     #[doc(inline)]
     pub use crate::{
         cache::{CacheFileStats, CacheStats, CachedEmbedder, CachedEmbedderBuilder, cache_file_stats},
-        embed::{Embedder, Passage, Reranker},
+        embed::{Embedder, GivenVectors, Passage, Reranker},
         ids::ModelIdentity,
     };
     #[cfg(feature = "onnx")]

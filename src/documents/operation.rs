@@ -136,6 +136,10 @@ pub struct DocumentOptions {
     /// the end is several fields. A path that leads nowhere gives no text; numbers and booleans are written as JSON,
     /// and so are objects and arrays.
     pub index: Vec<String>,
+    /// The vectors of the texts, one for each text that the paths lead to, in their order; those that are blank have none.
+    /// They are scaled to length 1. Only in a database of [`GivenVectors`](crate::models::GivenVectors); empty: there the
+    /// texts are found by their words alone. Default: empty.
+    pub vectors: Vec<Vec<f32>>,
     /// The time to live in minutes: the document expires so long after this put, or after the last read that refreshed
     /// it. From one millisecond to a thousand years. `None`: it never expires. Default: `None`.
     pub ttl_minutes: Option<f64>,
@@ -143,7 +147,7 @@ pub struct DocumentOptions {
 
 impl Default for DocumentOptions {
     fn default() -> Self {
-        DocumentOptions { index: vec!["$".to_owned()], ttl_minutes: None }
+        DocumentOptions { index: vec!["$".to_owned()], vectors: Vec::new(), ttl_minutes: None }
     }
 }
 
@@ -151,6 +155,12 @@ impl DocumentOptions {
     /// Sets [`index`](field@DocumentOptions::index).
     pub fn index<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.index = paths.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`vectors`](field@DocumentOptions::vectors).
+    pub fn vectors<V: Into<Vec<f32>>>(mut self, vectors: impl IntoIterator<Item = V>) -> Self {
+        self.vectors = vectors.into_iter().map(Into::into).collect();
         self
     }
 
@@ -179,6 +189,11 @@ pub struct DocumentSearch {
     /// indexed text are not found. `None` or empty: finds all documents, the last put first. At most
     /// [`MAX_QUERY_BYTES`](crate::MAX_QUERY_BYTES).
     pub query: Option<String>,
+    /// The vector of the query, which is then not embedded, of the dimension of the database. Without a query, documents are
+    /// ranked by their cosines alone, which are their scores; documents whose texts are pending are not found.
+    /// In a database of [`GivenVectors`](crate::models::GivenVectors) a query without one finds documents by words. Default:
+    /// `None`.
+    pub vector: Option<Vec<f32>>,
     /// Finds only documents whose values this filter matches. Default: all.
     ///
     /// With a query, the first filter with a path reads its values in all indexed documents of the namespace. Later
@@ -198,7 +213,15 @@ pub struct DocumentSearch {
 
 impl Default for DocumentSearch {
     fn default() -> Self {
-        DocumentSearch { query: None, filter: None, below: false, limit: 10, offset: 0, refresh_ttl: false }
+        DocumentSearch {
+            query: None,
+            vector: None,
+            filter: None,
+            below: false,
+            limit: 10,
+            offset: 0,
+            refresh_ttl: false,
+        }
     }
 }
 
@@ -211,6 +234,12 @@ impl DocumentSearch {
         self
     }
 
+    /// Sets [`vector`](field@DocumentSearch::vector).
+    pub fn vector(mut self, vector: impl Into<Vec<f32>>) -> Self {
+        self.vector = Some(vector.into());
+        self
+    }
+
     /// Sets [`filter`](field@DocumentSearch::filter).
     pub fn filter(mut self, filter: MetadataFilter) -> Self {
         self.filter = Some(filter);
@@ -220,6 +249,11 @@ impl DocumentSearch {
     /// The query, unless it is blank.
     pub(crate) fn text(&self) -> Option<&str> {
         self.query.as_deref().filter(|query| !query.trim().is_empty())
+    }
+
+    /// Returns true if documents are ranked by how well they answer a query.
+    pub(crate) fn is_ranked(&self) -> bool {
+        self.text().is_some() || self.vector.is_some()
     }
 
     /// The number of documents to find.
@@ -238,7 +272,7 @@ impl DocumentSearch {
             return Err(Error::filter(format!("{path} {reason} [\"{path}\"]")));
         }
         check_query_text(self.text().unwrap_or_default())?;
-        if self.text().is_some() && self.wanted() > MAX_K {
+        if self.is_ranked() && self.wanted() > MAX_K {
             return Err(Error::query(format!(
                 "limit and offset together are {}, the maximum with a query is {MAX_K}",
                 self.wanted()

@@ -28,6 +28,8 @@ pub(crate) struct PreparedDocument {
     pub(crate) value: String,
     /// The texts to index.
     pub(crate) texts: Vec<String>,
+    /// The vectors of the texts, if they are given.
+    pub(crate) vectors: Vec<Vec<f32>>,
     /// The time to live in microseconds.
     pub(crate) ttl: Option<i64>,
 }
@@ -48,16 +50,35 @@ pub(crate) fn prepare(value: &Value, options: &DocumentOptions) -> Result<Prepar
     }
     texts.retain(|text| !text.trim().is_empty());
     check_texts(&texts)?;
-    Ok(PreparedDocument { value: json(value)?, texts, ttl })
+    check_vectors(&texts, &options.vectors)?;
+    Ok(PreparedDocument { value: json(value)?, texts, vectors: options.vectors.clone(), ttl })
 }
 
-/// Checks a document of an export, with its indexed texts and its time to live in microseconds: one that a put would
+/// Checks that each text has a vector, if vectors are given. The store checks the vectors.
+fn check_vectors(texts: &[String], vectors: &[Vec<f32>]) -> Result<()> {
+    if vectors.is_empty() || vectors.len() == texts.len() {
+        return Ok(());
+    }
+    let (texts, vectors) = (texts.len(), vectors.len());
+    Err(Error::document(format!(
+        "{vectors} vectors for {texts} indexed texts; give one for each text that is not blank, or none"
+    )))
+}
+
+/// Checks a document of an export, with its indexed texts, their vectors and its time to live in microseconds: one that a put would
 /// store.
 ///
 /// # Errors
 /// [`Error::InvalidDocument`].
-pub(crate) fn check_imported(key: &str, value: &Value, texts: &[String], ttl: Option<i64>) -> Result<()> {
+pub(crate) fn check_imported(
+    key: &str,
+    value: &Value,
+    texts: &[String],
+    vectors: &[Vec<f32>],
+    ttl: Option<i64>,
+) -> Result<()> {
     check_key(key)?;
+    check_vectors(texts, vectors)?;
     check_value(value)?;
     json(value)?;
     if texts.iter().any(|text| text.trim().is_empty()) {

@@ -9,6 +9,7 @@ pub(crate) mod batch_invariance;
 #[cfg(feature = "openai")]
 pub(crate) mod byte_chunks;
 mod embedder;
+mod given;
 #[cfg(feature = "onnx")]
 pub(crate) mod schedule;
 
@@ -16,3 +17,4 @@ pub use embedder::{Embedder, Passage, Reranker};
 pub(crate) use embedder::{
     check_identity, documents, known_words, passages, query, query_before, rerank, window_ranges, windows,
 };
+pub use given::GivenVectors;

@@ -82,8 +82,11 @@ impl BlockingEngine<'_> {
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
+        fn session_page(namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
+        fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
+        fn vectors(namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
         fn numbered_history(namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::Timestamp,
-    recall::{Query, Scope, TimeUse},
+    recall::{Query, RankingStrategy, Scope, TimeUse},
     store::{DocumentAction, DocumentChange, DocumentText, Snapshot, StoredDocument, Transaction},
 };
 
@@ -47,8 +47,8 @@ impl DocumentBatch {
             match operation {
                 DocumentOperation::Put { namespace, key, value, options } => {
                     check_key(&key)?;
-                    let PreparedDocument { value, texts, ttl } = prepare(&value, &options)?;
-                    let action = DocumentAction::Put { value, texts, ttl };
+                    let PreparedDocument { value, texts, vectors, ttl } = prepare(&value, &options)?;
+                    let action = DocumentAction::Put { value, texts, vectors, ttl };
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Delete { namespace, key } => {
@@ -89,7 +89,7 @@ impl DocumentBatch {
                     }
                 }
             }
-            let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.text().is_some());
+            let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.is_ranked());
             let lane = if reads.iter().any(has_query) { Lane::Recalls } else { Lane::Store };
             let (read, expiring) = core.run(lane, move |core| read_all(core, &reads)).await?;
             read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
@@ -190,13 +190,11 @@ impl Shared {
             true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
             false => vec![namespace.clone()],
         };
-        Ok(match search.text() {
-            Some(text) => {
-                let found = self.ranked_documents(&namespaces, search, text, now)?;
-                found.into_iter().skip(search.offset).collect()
-            }
-            None => self.newest_documents(&namespaces, search, now)?,
-        })
+        if !search.is_ranked() {
+            return self.newest_documents(&namespaces, search, now);
+        }
+        let found = self.ranked_documents(&namespaces, search, now)?;
+        Ok(found.into_iter().skip(search.offset).collect())
     }
 
     /// The best documents of namespaces, as many as the search wants: recalls texts, and more of them until enough
@@ -205,13 +203,14 @@ impl Shared {
         &self,
         namespaces: &[Namespace],
         search: &DocumentSearch,
-        text: &str,
         now: Timestamp,
     ) -> Result<Vec<Document>> {
         let scope: Scope = DocumentText::namespaces(namespaces).iter().collect();
         // What ranks the turns of a conversation says nothing about documents. Two documents may have the same text.
+        let text = search.text().unwrap_or_default();
         let query = Query::new(text).neighbors(false).length_prior(false).time(TimeUse::Ignore).keep_duplicates();
-        let query = Query { defers_filter: true, ..query };
+        let query = Query { defers_filter: true, vector: search.vector.clone(), ..query };
+        let query = if text.is_empty() { query.strategy(RankingStrategy::Dense) } else { query };
         let query = search.filter.iter().cloned().fold(query, Query::filter);
         let mut texts = (search.wanted() * 2).max(MIN_TEXTS);
         loop {

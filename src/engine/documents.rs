@@ -149,6 +149,31 @@ impl Documents {
         }
     }
 
+    /// Returns the stored vectors of documents, in the order of the keys: those of the indexed texts of each document, in any
+    /// order, as [`Engine::vectors`] has those of a message.
+    ///
+    /// # Errors
+    /// Those of [`Engine::vectors`].
+    pub async fn vectors(&self, keys: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>> {
+        let none = vec![Vec::new(); keys.len()];
+        let Handle::Strong(engine) = &self.engine else { return Ok(none) };
+        engine.core().refresh(&self.namespace, None).await?;
+        let namespace = self.namespace.clone();
+        let read = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, id| {
+                let Some(generation) = snapshot.generations().serving()? else { return Ok(None) };
+                let [_, texts] = id.parts();
+                let vectors = |key: &String| {
+                    let found =
+                        snapshot.vectors().of_seqs(&generation, texts, &snapshot.documents().texts(id, key)?)?;
+                    Ok(found.concat())
+                };
+                keys.iter().map(vectors).collect::<Result<_>>().map(Some)
+            })
+        };
+        Ok(engine.core().run(Lane::Store, read).await?.unwrap_or(none))
+    }
+
     /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
     pub fn blocking(&self) -> BlockingDocuments<'_> {
         BlockingDocuments(self)
@@ -205,5 +230,6 @@ impl BlockingDocuments<'_> {
         fn get(key: &str) -> Result<Option<Document>>;
         fn delete(key: &str) -> Result<bool>;
         fn search(search: DocumentSearch) -> Result<Vec<Document>>;
+        fn vectors(keys: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
     }
 }

@@ -89,7 +89,9 @@ pub(super) fn drain(
         };
         let copied = batch.embedded.len();
         let mut leases = Vec::new();
-        if let Some((replica, unmade)) = sources.replica {
+        // Vectors that were given are in their messages.
+        let replica = sources.replica.filter(|_| !to.embedder.identity().is_given());
+        if let Some((replica, unmade)) = replica {
             batch.append(replica.fetch(&*to.embedder, &snapshot, &mut waiting)?);
             let all = waiting.len();
             leases = replica.leave(&snapshot, unmade, &mut waiting)?;
@@ -98,7 +100,7 @@ pub(super) fn drain(
         let given = batch.embedded.len();
         if !waiting.is_empty() {
             let made = embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.refused)?;
-            if let Some((replica, _)) = sources.replica {
+            if let Some((replica, _)) = replica {
                 replica.offer(&*to.embedder, &snapshot, &made.embedded, &leases);
             }
             batch.append(made);
@@ -197,6 +199,19 @@ fn unseen() -> String {
 fn embed(embedder: &dyn Embedder, snapshot: &Snapshot, waiting: &[PendingMessage]) -> Result<VectorBatch> {
     let texts: Vec<&str> = waiting.iter().map(|pending| &*pending.text).collect();
     let mut batch = VectorBatch::new();
+    if embedder.identity().is_given() {
+        for pending in waiting {
+            let (namespace, revision, meta) = (pending.namespace, pending.revision, pending.meta);
+            let vector = match &pending.given {
+                Some(vector) => embedder.identity().unit(vector),
+                None => Ok(vec![0.0; embedder.identity().dimension]),
+            };
+            let vectors = vec![vector.map_err(|reason| Error::Embedding { reason, source: None })?];
+            let whole = std::iter::once(0..pending.text.len()).collect::<Vec<_>>();
+            batch.push(snapshot, Embedded { namespace, revision, meta, vectors }, &pending.text, &whole)?;
+        }
+        return Ok(batch);
+    }
     for (pending, passages) in waiting.iter().zip(embed::passages(embedder, &texts)?) {
         let windows: Vec<_> = passages.iter().map(|passage| passage.range.clone()).collect();
         let embedded = Embedded {

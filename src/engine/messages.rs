@@ -136,6 +136,28 @@ impl Engine {
         self.core().run(Lane::Store, versions).await
     }
 
+    /// Returns the stored vectors of messages, in the order of the ids: those of each message, one for each of its
+    /// [windows](crate::Embedder::windows), of length 1 and rounded to the database's precision. A message that is unknown,
+    /// pending, in a session's buffer or without text has none. Cost: a read of a block of vectors for each message.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn vectors(&self, namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>> {
+        self.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let vectors = move |core: &Core| {
+            let nothing = vec![Vec::new(); ids.len()];
+            let found = core.store().in_namespace(&namespace, |snapshot, namespace| {
+                let Some(generation) = snapshot.generations().serving()? else { return Ok(Vec::new()) };
+                // No message has the greatest number.
+                let seqs = ids.iter().map(|id| Ok(snapshot.messages().seq(namespace, id)?.unwrap_or(u64::MAX)));
+                snapshot.vectors().of_seqs(&generation, namespace, &seqs.collect::<Result<Vec<_>>>()?)
+            })?;
+            Ok(if found.is_empty() { nothing } else { found })
+        };
+        self.core().run(Lane::Store, vectors).await
+    }
+
     /// Replaces the metadata of a message, which is not embedded again. Returns false if there is no such message.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ impl Shared {
     pub(super) fn recall_in_any(&self, scope: &Scope, query: &Query) -> Result<Hits> {
         let members = scope.members(&self.store.read()?)?;
         let Some(first) = members.first() else { return Ok(Hits::default()) };
-        if members.len() == 1 {
+        if members.len() == 1 && !query.text.is_empty() {
             self.recent_queries.push(first.id, &query.text);
         }
         let mut prepared = PreparedQuery::for_several(query, first.id);

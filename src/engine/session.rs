@@ -246,9 +246,27 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn sessions(&self, namespace: &Namespace) -> Result<Vec<SessionInfo>> {
+        self.session_page(namespace, None, usize::MAX).await
+    }
+
+    /// Same as [`Engine::sessions`], for up to `limit` sessions whose ids come after this one. Cost: a pass over the names of the
+    /// sessions that follow, and over the keys of the messages of those that are returned.
+    ///
+    /// # Errors
+    /// Those of [`Engine::sessions`].
+    pub async fn session_page(
+        &self,
+        namespace: &Namespace,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<SessionInfo>> {
         self.core().refresh(namespace, None).await?;
-        let namespace = namespace.clone();
-        self.core().run(Lane::Store, move |core| core.store().in_namespace(&namespace, store::session_infos)).await
+        let (namespace, after) = (namespace.clone(), after.map(str::to_owned));
+        let sessions = move |core: &Core| {
+            core.store()
+                .in_namespace(&namespace, |snapshot, id| store::session_infos(snapshot, id, after.as_deref(), limit))
+        };
+        self.core().run(Lane::Store, sessions).await
     }
 
     /// Returns what the memory blocks of a namespace's sessions have made, for looking into it: session by session, and
@@ -271,6 +289,41 @@ impl Engine {
     pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
         let numbered = self.numbered_history(namespace, session).await?;
         Ok(numbered.into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// Returns the last messages of a session in order, up to `limit`: all of its messages, or those that come before the
+    /// message with the id `before`, which continues a list from its end. Cost: the reading of `limit` messages, however
+    /// long the session is.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`]: no message of the session has the id `before`. [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn history_page(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Message>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, session, before) = (namespace.clone(), session.to_owned(), before.map(str::to_owned));
+        let messages = move |core: &Core| {
+            core.store().in_session(&namespace, &session, |snapshot, id, number| {
+                let end = match &before {
+                    None => u64::MAX,
+                    Some(before) => match snapshot.messages().locate(id, before)? {
+                        Some((seq, of)) if of == number => seq,
+                        _ => {
+                            let reason = format!(
+                                "session {session:?} has no message {before:?}; begin at its end, without `before`"
+                            );
+                            return Err(Error::query(reason));
+                        }
+                    },
+                };
+                snapshot.history().last(id, number, end, limit)
+            })
+        };
+        self.core().run(Lane::Store, messages).await
     }
 
     /// Same as [`Engine::history`], with the number of each message in the namespace. The messages of a session are in the

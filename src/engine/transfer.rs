@@ -188,9 +188,9 @@ impl<R: BufRead> ExportReader<R> {
                     return Ok(Some((line, read)));
                 }
                 ExportLine::Document(document) => {
-                    let DocumentLine { key, value, texts, expiry, .. } = &*document;
+                    let DocumentLine { key, value, texts, vectors, expiry, .. } = &*document;
                     let ttl = expiry.as_ref().map(|expiry| expiry.ttl_micros);
-                    check_imported(key, value, texts, ttl).map_err(|error| self.fault(error.to_string()))?;
+                    check_imported(key, value, texts, vectors, ttl).map_err(|error| self.fault(error.to_string()))?;
                     return Ok(Some((ExportLine::Document(document), read)));
                 }
                 line => return Ok(Some((line, read))),

@@ -210,7 +210,7 @@ impl<'a> PreparedQuery<'a> {
         }
     }
 
-    /// Embeds the query's text, unless words alone are searched. `beside` runs a job on another thread.
+    /// Embeds the query's text, unless its vector is given or words alone are searched. `beside` runs a job on another thread.
     ///
     /// A query with a deadline is embedded beside, so that an embedder that ignores the deadline keeps nobody waiting; its
     /// answer comes too late for this query, and may be cached for the next. The query is then answered by words, in the
@@ -224,6 +224,18 @@ impl<'a> PreparedQuery<'a> {
             return Ok(());
         }
         let answers_by_words = self.strategy != RankingStrategy::Dense && self.query.options.answerable.is_none();
+        if let Some(vector) = &self.query.vector {
+            self.vectors.push(embedder.identity().unit(vector).map_err(Error::query)?);
+            return Ok(());
+        }
+        if embedder.identity().is_given() {
+            if !answers_by_words {
+                let reason = "the vectors of this database are given, and the query has none; give it a vector, or rank by words";
+                return Err(Error::query(reason));
+            }
+            self.strategy = RankingStrategy::Lexical;
+            return Ok(());
+        }
         let reserve = self.query.budget.filter(|_| answers_by_words).unwrap_or_default() / 4;
         let deadline = self.deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(deadline));
         let has_vocabulary = self.strategy == RankingStrategy::Hybrid && self.query.options.vocabulary;

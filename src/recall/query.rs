@@ -30,6 +30,8 @@ pub struct Query {
     pub(crate) budget: Option<Duration>,
     /// The caller checks on each hit that the filter matches, because a hit does not have what it is evaluated on.
     pub(crate) defers_filter: bool,
+    /// The vector of the text, which is then not embedded.
+    pub(crate) vector: Option<Vec<f32>>,
     /// `None`: as the engine was opened for.
     pub(crate) freshness: Option<Freshness>,
 }
@@ -48,6 +50,7 @@ impl Query {
             options,
             known_seqs: Arc::default(),
             defers_filter: false,
+            vector: None,
             budget: None,
             freshness: None,
         }

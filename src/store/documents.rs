@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     audit::Holds,
     codec,
+    message_record::MessageRecord,
     schema::*,
     tables::{ReadableTable, Tables},
 };
@@ -120,6 +121,11 @@ impl<T: Tables> Documents<'_, T> {
             }
         }
         Ok(())
+    }
+
+    /// The sequence numbers of the texts of a document, in the companion of its namespace.
+    pub(crate) fn texts(&self, namespace: NamespaceId, key: &str) -> Result<Vec<u64>> {
+        Ok(text_ids(&self.0.table(IDS)?, namespace.document_texts(), key)?.into_values().collect())
     }
 
     /// Returns true if a namespace has a document that has not expired.
@@ -244,6 +250,33 @@ pub(super) fn text_ids(
 /// characters.
 pub(super) const KEY_END: char = '\0';
 const AFTER_KEY_END: char = '\u{1}';
+
+/// The field of a text's metadata that has the vector which the text was given: its components one after the other, each as
+/// the eight hexadecimal digits of a 32-bit float.
+pub(super) const VECTOR: &str = "vector";
+
+/// Writes a vector as [`VECTOR`].
+pub(super) fn vector_text(vector: &[f32]) -> String {
+    vector.iter().map(|component| format!("{:08x}", component.to_bits())).collect()
+}
+
+/// The vector that a text of a document was given. Metadata of other messages is that of their program.
+///
+/// # Errors
+/// [`Error::Corrupted`].
+pub(super) fn given_vector(namespace: NamespaceId, record: &MessageRecord) -> Result<Option<Vec<f32>>> {
+    if !namespace.has_document_texts() || record.metadata.is_none() {
+        return Ok(None);
+    }
+    let metadata = record.metadata()?;
+    let Some(text) = metadata.get(VECTOR).and_then(Value::as_str) else { return Ok(None) };
+    let component = |digits: &[u8]| {
+        let bits = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        bits.map(f32::from_bits).filter(|component| component.is_finite())
+    };
+    let vector: Option<Vec<f32>> = text.as_bytes().chunks(8).map(component).collect();
+    vector.map(Some).ok_or_else(|| Error::corrupted("the vector of a document's text is no vector"))
+}
 
 pub(super) fn timestamp(micros: i64) -> Result<Timestamp> {
     Timestamp::from_micros(micros)

@@ -3,7 +3,7 @@
 //! The indexed texts of a namespace's documents are messages of its companion, see `document_namespaces`.
 //!
 //! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of
-//! a text's message is the document's key and a hash of the text. So the texts of a document are a range of ids, and a
+//! a text's message is the document's key and a hash of the text, and of its vector if that was given. So the texts of a document are a range of ids, and a
 //! text that a put repeats keeps its vectors.
 
 use std::collections::{HashMap, HashSet};
@@ -13,17 +13,18 @@ use sha2::{Digest, Sha256};
 use super::{
     audit::Holds,
     codec,
-    documents::{KEY_END, record, text_ids, timestamp},
+    documents::{KEY_END, VECTOR, record, text_ids, timestamp, vector_text},
     edit::Edit,
     effects::Effects,
+    generations::Generations,
     message_record::MessageRecord,
     namespaces, removal,
     schema::*,
     tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
 };
 use crate::{
-    error::Result,
-    ids::{Namespace, NamespaceId, hex},
+    error::{Error, Result},
+    ids::{ModelIdentity, Namespace, NamespaceId, hex},
     message::{Role, Timestamp},
 };
 
@@ -43,6 +44,8 @@ pub(crate) enum DocumentAction {
         value: String,
         /// The texts to index.
         texts: Vec<String>,
+        /// Their vectors, if they are given.
+        vectors: Vec<Vec<f32>>,
         /// The time to live in microseconds.
         ttl: Option<i64>,
     },
@@ -146,7 +149,9 @@ impl<'t> Changing<'t> {
     /// Applies a change. Returns whether there was such a document.
     fn apply(&mut self, DocumentChange { namespace, key, action }: &DocumentChange) -> Result<bool> {
         match action {
-            DocumentAction::Put { value, texts, ttl } => self.put(namespace, key, value, texts, *ttl),
+            DocumentAction::Put { value, texts, vectors, ttl } => {
+                self.put(namespace, key, value, (texts, &self.given(vectors)?), *ttl)
+            }
             DocumentAction::Refresh => self.refresh(namespace, key),
             DocumentAction::Delete => {
                 Holds(self.tables).check(namespace)?;
@@ -155,7 +160,7 @@ impl<'t> Changing<'t> {
         }
     }
 
-    fn put(&mut self, name: &Namespace, key: &str, value: &str, texts: &[String], ttl: Option<i64>) -> Result<bool> {
+    fn put(&mut self, name: &Namespace, key: &str, value: &str, texts: Texts<'_>, ttl: Option<i64>) -> Result<bool> {
         let NamespaceId(id) = self.edit.namespace(name)?;
         let old = self.forget(name, id, key)?;
         let is_expired = |old: &DocumentRecord| old.expires_at.is_some_and(|expires_at| expires_at <= self.now);
@@ -185,14 +190,17 @@ impl<'t> Changing<'t> {
         NamespaceId(id): NamespaceId,
         key: &str,
         record: DocumentRecord,
-        texts: &[String],
+        (texts, vectors): Texts<'_>,
     ) -> Result<bool> {
         if self.documents.get((id, key))?.is_some() {
             return Ok(false);
         }
         let change = self.next_change(name, id)?;
         self.write(name, id, key, &DocumentRecord { change, ..record })?;
-        self.set_texts(name, key, texts)?;
+        // Where a model makes the vectors, it makes those of the texts anew.
+        let is_given = self.model()?.is_some_and(|model| model.is_given());
+        let vectors = if is_given { self.given(vectors)? } else { Vec::new() };
+        self.set_texts(name, key, (texts, &vectors))?;
         Ok(true)
     }
 
@@ -213,7 +221,7 @@ impl<'t> Changing<'t> {
         let Some(NamespaceId(id)) = self.edit.known_namespace(name)? else { return Ok(false) };
         let Some(old) = self.forget(name, id, key)? else { return Ok(false) };
         self.documents.remove((id, key))?;
-        self.set_texts(name, key, &[])?;
+        self.set_texts(name, key, (&[], &[]))?;
         Ok(old.expires_at.is_none_or(|expires_at| expires_at > self.now))
     }
 
@@ -281,8 +289,31 @@ impl<'t> Changing<'t> {
         Ok(&mut self.counts.get_mut(name).expect("inserted above").1)
     }
 
+    /// The model of the vectors.
+    fn model(&self) -> Result<Option<ModelIdentity>> {
+        Ok(Generations(self.tables).serving()?.map(|generation| generation.identity))
+    }
+
+    /// Returns vectors of length 1.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDocument`]: a model makes the vectors of the database, or they do not fit.
+    fn given(&self, vectors: &[Vec<f32>]) -> Result<Vec<Vec<f32>>> {
+        if vectors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let model =
+            self.model()?.ok_or_else(|| Error::document("vectors are given, and the database has no model yet"))?;
+        if !model.is_given() {
+            return Err(Error::document(format!(
+                "vectors are given, and those of the database are made by {model}; give none, or make a database of given vectors"
+            )));
+        }
+        vectors.iter().map(|vector| model.unit(vector).map_err(Error::document)).collect()
+    }
+
     /// Makes these the indexed texts of a document.
-    fn set_texts(&mut self, name: &Namespace, key: &str, texts: &[String]) -> Result<()> {
+    fn set_texts(&mut self, name: &Namespace, key: &str, (texts, vectors): Texts<'_>) -> Result<()> {
         let companion = name.document_texts();
         if texts.is_empty() && self.edit.known_namespace(&companion)?.is_none() {
             return Ok(());
@@ -290,8 +321,9 @@ impl<'t> Changing<'t> {
         let mut namespace = self.edit.open(&companion)?;
         let mut outdated = text_ids(&self.edit.ids, namespace.id(), key)?;
         let mut kept = HashSet::new();
-        for text in texts {
-            let id = text_id(key, text);
+        for (at, text) in texts.iter().enumerate() {
+            let vector = vectors.get(at).map(|vector| vector_text(vector));
+            let id = text_id(key, text, vector.as_deref().unwrap_or_default());
             // Several paths may lead to equal texts.
             if !kept.insert(id.clone()) {
                 continue;
@@ -299,7 +331,7 @@ impl<'t> Changing<'t> {
             match outdated.remove(&id) {
                 Some(seq) => self.edit.fields_changed(&namespace, seq),
                 None => {
-                    self.edit.insert(&mut namespace, text_record(id, text), SessionPosition::LongTerm(None))?;
+                    self.edit.insert(&mut namespace, text_record(id, text, vector), SessionPosition::LongTerm(None))?;
                 }
             }
         }
@@ -316,13 +348,18 @@ impl<'t> Changing<'t> {
 /// The session of all texts.
 const TEXTS: &str = "texts";
 
-/// The id of the message of an indexed text, see [`document_key`](super::documents::document_key).
-fn text_id(key: &str, text: &str) -> String {
-    format!("{key}{KEY_END}{}", hex(&Sha256::digest(text)[..16]))
+/// The indexed texts of a document, and their vectors, if they are given.
+pub(super) type Texts<'a> = (&'a [String], &'a [Vec<f32>]);
+
+/// The id of the message of an indexed text with the vector that it was given, if any; see
+/// [`document_key`](super::documents::document_key).
+fn text_id(key: &str, text: &str, vector: &str) -> String {
+    let hash = Sha256::new().chain_update(text).chain_update(vector).finalize();
+    format!("{key}{KEY_END}{}", hex(&hash[..16]))
 }
 
 /// The message of an indexed text. It has no time, so that the same text is always the same message.
-fn text_record(id: String, text: &str) -> MessageRecord {
+fn text_record(id: String, text: &str, vector: Option<String>) -> MessageRecord {
     MessageRecord {
         id,
         session: TEXTS.to_owned(),
@@ -331,7 +368,7 @@ fn text_record(id: String, text: &str) -> MessageRecord {
         content: text.to_owned(),
         is_json: false,
         created_at: None,
-        metadata: None,
+        metadata: vector.map(|vector| format!(r#"{{"{VECTOR}":"{vector}"}}"#)),
         revision: 0,
         expires_at: None,
     }

@@ -229,11 +229,12 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             };
             self.report.documents += 1;
             let texts = self.texts(namespace, key);
-            let texts = self.found(texts)?.unwrap_or_default();
+            let (texts, vectors): (_, Vec<_>) = self.found(texts)?.unwrap_or_default().into_iter().unzip();
             self.line(ExportLine::Document(Box::new(DocumentLine {
                 key: key.to_owned(),
                 value,
                 texts,
+                vectors: vectors.into_iter().flatten().collect(),
                 created_at: documents::timestamp(record.created_at)?,
                 updated_at: documents::timestamp(record.updated_at)?,
                 expiry,
@@ -242,13 +243,18 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
         Ok(())
     }
 
-    /// The indexed texts of a document, in the order in which they were first put.
-    fn texts(&self, namespace: NamespaceId, key: &str) -> Result<Vec<String>> {
+    /// The indexed texts of a document, in the order in which they were first put, with the vectors that they were given: all
+    /// of them, or none.
+    fn texts(&self, namespace: NamespaceId, key: &str) -> Result<Vec<(String, Option<Vec<f32>>)>> {
         let companion = namespace.document_texts();
         let mut seqs: Vec<u64> = documents::text_ids(&self.tables.table(IDS)?, companion, key)?.into_values().collect();
         seqs.sort_unstable();
         let messages = self.tables.table(MESSAGES)?;
-        let text = |seq| Ok(MessageRecord::expect(&messages, companion.0, seq)?.message()?.text());
+        let text = |seq| {
+            let record = MessageRecord::expect(&messages, companion.0, seq)?;
+            let vector = documents::given_vector(companion, &record)?;
+            Ok((record.message()?.text(), vector))
+        };
         seqs.into_iter().map(text).collect()
     }
 

@@ -5,7 +5,7 @@
 //! checkpoints, and its messages in order, each followed by its earlier versions. The documents of the namespace follow its sessions. What else a namespace
 //! comes to have follows as lines of a kind of its own.
 //!
-//! An export contains no derived data: no vectors, terms or graphs, and no numbers of namespaces and sessions.
+//! An export contains no derived data: no vectors but those that were given, no terms or graphs, and no numbers of namespaces and sessions.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -156,6 +156,9 @@ pub(crate) struct DocumentLine {
     /// The texts that are indexed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) texts: Vec<String>,
+    /// The vectors of the texts, if they were given. Other vectors are derived from the texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) vectors: Vec<Vec<f32>>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -336,7 +336,7 @@ impl ImportedNamespace {
 
     /// Stores a document. The reader of the lines has checked its key, value, texts and time to live.
     pub(super) fn document(&self, target: &mut Target<'_>, line: DocumentLine) -> Result<()> {
-        let DocumentLine { key, value, texts, created_at, updated_at, expiry } = line;
+        let DocumentLine { key, value, texts, vectors, created_at, updated_at, expiry } = line;
         let record = DocumentRecord {
             value: value.to_string(),
             created_at: created_at.as_micros(),
@@ -345,7 +345,7 @@ impl ImportedNamespace {
             ttl: expiry.as_ref().map(|expiry| expiry.ttl_micros),
             expires_at: expiry.map(|expiry| expiry.at).map(Timestamp::as_micros),
         };
-        let is_new = target.documents.add_imported(&self.name, self.open.id(), &key, record, &texts)?;
+        let is_new = target.documents.add_imported(&self.name, self.open.id(), &key, record, (&texts, &vectors))?;
         target.ensure(is_new, || format!("an earlier document has the key {key:?}"))?;
         target.report.documents += 1;
         Ok(())

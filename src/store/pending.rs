@@ -1,6 +1,7 @@
 //! Pending messages: those that wait to be embedded, in each generation.
 
 use super::{
+    documents::given_vector,
     message_record::MessageRecord,
     row_layout::RowMeta,
     schema::*,
@@ -31,6 +32,8 @@ pub(crate) struct PendingMessage {
     pub(crate) revision: u64,
     pub(crate) meta: RowMeta,
     pub(crate) text: IndexedText,
+    /// The vector that it was given.
+    pub(crate) given: Option<Vec<f32>>,
 }
 
 /// The position of a pass over the pending messages of a generation, namespace by namespace. When the pass reaches a
@@ -85,12 +88,13 @@ impl<T: Tables> Pending<'_, T> {
             let (_, namespace, seq) = key.value();
             let record = MessageRecord::expect(&messages, namespace, seq)?;
             let session = sessions::known_number(&sessions, namespace, &record.session)?;
+            let given = given_vector(NamespaceId(namespace), &record)?;
             let message = record.message()?;
             let text = IndexedText::of(&message);
             bytes += text.len();
             let meta = RowMeta { seq, created_at: message.created_at, session, window: 0, role: message.role };
             let namespace = NamespaceId(namespace);
-            found.push(PendingMessage { namespace, id: message.id, revision: revision.value(), meta, text });
+            found.push(PendingMessage { namespace, id: message.id, revision: revision.value(), meta, text, given });
             if found.len() == limit || bytes >= PENDING_BYTES {
                 break;
             }

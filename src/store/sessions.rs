@@ -32,8 +32,13 @@ impl<T: Tables> Sessions<'_, T> {
 
     /// The names and numbers of the sessions of a namespace, by name.
     pub(super) fn all(&self, namespace: NamespaceId) -> Result<Vec<(String, u32)>> {
+        self.from(namespace, "")
+    }
+
+    /// Same as [`Sessions::all`], from this name on.
+    pub(super) fn from(&self, namespace: NamespaceId, first: &str) -> Result<Vec<(String, u32)>> {
         let table = self.0.table(SESSIONS)?;
-        let entries = table.range((namespace.0, "")..(namespace.0 + 1, ""))?;
+        let entries = table.range((namespace.0, first)..(namespace.0 + 1, ""))?;
         entries
             .map(|entry| {
                 let (key, number) = entry?;
@@ -253,6 +258,23 @@ impl<T: Tables> History<'_, T> {
             .filter(|read| read.as_ref().map_or(true, |(_, record)| !record.has_expired()))
             .map(|read| read.and_then(|(seq, record)| Ok((seq, record.message()?))))
             .collect()
+    }
+
+    /// The last messages of a session whose sequence numbers are below `end`, in order, up to `limit`.
+    pub(crate) fn last(&self, namespace: NamespaceId, session: u32, end: u64, limit: usize) -> Result<Vec<Message>> {
+        let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
+        let mut found = Vec::new();
+        for entry in history.range((namespace.0, session, 0)..(namespace.0, session, end))?.rev() {
+            if found.len() == limit {
+                break;
+            }
+            let record = MessageRecord::expect(&messages, namespace.0, entry?.0.value().2)?;
+            if !record.has_expired() {
+                found.push(record.message()?);
+            }
+        }
+        found.reverse();
+        Ok(found)
     }
 
     /// The sequence numbers and positions of a session's messages, in order.

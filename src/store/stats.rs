@@ -139,11 +139,21 @@ pub(crate) fn namespace_counts(snapshot: &Snapshot, generation: Option<Generatio
     Ok(counts)
 }
 
-/// The sessions of a namespace that have messages, by name.
-pub(crate) fn session_infos(snapshot: &Snapshot, namespace: NamespaceId) -> Result<Vec<SessionInfo>> {
+/// The sessions of a namespace that have messages, by name: those after this name, up to `limit`.
+pub(crate) fn session_infos(
+    snapshot: &Snapshot,
+    namespace: NamespaceId,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<SessionInfo>> {
     let tables = snapshot.tables();
     let mut infos = Vec::new();
-    for (session, number) in Sessions(tables).all(namespace)? {
+    // The next name in their order.
+    let first = after.map(|after| format!("{after}\0")).unwrap_or_default();
+    for (session, number) in Sessions(tables).from(namespace, &first)? {
+        if infos.len() == limit {
+            break;
+        }
         let positions = History(tables).positions(namespace, number)?;
         let buffered = positions.iter().filter(|(_, position)| *position == SessionPosition::Buffer).count() as u64;
         let batches = u64::from(Batches(tables).next_number(namespace, number)?);

@@ -101,6 +101,32 @@ impl<T: Tables> Vectors<'_, T> {
         Ok(())
     }
 
+    /// The vectors of messages of a namespace, one per window, as 32-bit floats; none for those without rows.
+    pub(crate) fn of_seqs(
+        &self,
+        generation: &Generation,
+        namespace: NamespaceId,
+        seqs: &[u64],
+    ) -> Result<Vec<Vec<Vec<f32>>>> {
+        let stored = Rows(self.0).of_messages(generation.id, seqs.iter().map(|&seq| (namespace, seq)))?;
+        let end = Rows(self.0).count(generation.id, namespace)?;
+        let (mut rows, mut owners) = (Vec::new(), Vec::new());
+        for (at, stored) in stored.into_iter().enumerate() {
+            // In a damaged database the count may be any number.
+            if let Some((first, count)) = stored.filter(|&(first, count)| first as usize + count as usize <= end) {
+                rows.extend(first..first + count);
+                owners.extend(std::iter::repeat_n(at, count as usize));
+            }
+        }
+        let mut found = vec![Vec::new(); seqs.len()];
+        self.get(generation, namespace, &rows, |row_at, row| {
+            let mut vector = Vec::new();
+            row.append_to(&mut vector);
+            found[owners[row_at]].push(vector);
+        })?;
+        Ok(found)
+    }
+
     /// The vectors of each of these messages in a generation with 32-bit vectors, one per window, exactly as the model
     /// returned them. `None` if the message is pending in that generation too, or if a row is missing. Stored vectors
     /// are never older than the message.

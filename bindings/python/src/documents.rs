@@ -8,7 +8,8 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     operation::{options, search},
     shared::Shared,
-    values::{List, Real, Text, bad_document, count, datetime, from_python, to_python},
+    values::{List, Real, Text, bad_document, count, datetime, from_python, texts, to_python},
+    vectors::Vectors,
 };
 
 /// The documents of a namespace: JSON values under keys.
@@ -35,8 +36,11 @@ impl Documents {
 #[pymethods]
 impl Documents {
     /// Stores a value under a key. `index` has the paths to the texts that a search finds it by, such as `"title"` or
-    /// `"parts[*].text"`; default: the whole value; an empty list: none. `ttl_minutes` is the time to live.
-    #[pyo3(signature = (key, value, *, index = None, ttl_minutes = None))]
+    /// `"parts[*].text"`; default: the whole value; an empty list: none. `ttl_minutes` is the time to live. `vectors` has one
+    /// for each text, an array of two dimensions or a list of lists, in a database of `GivenVectors`; they are scaled to
+    /// length 1. Raises `InvalidDocumentError`.
+    #[pyo3(signature = (key, value, *, index = None, ttl_minutes = None, vectors = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn put(
         &self,
         py: Python<'_>,
@@ -44,8 +48,9 @@ impl Documents {
         value: &Bound<'_, PyAny>,
         index: Option<List<Text>>,
         ttl_minutes: Option<Real>,
+        vectors: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let options = options(index, ttl_minutes);
+        let options = options(index, ttl_minutes, vectors)?;
         let value: serde_json::Value = from_python(value, bad_document)?;
         self.call(py, async move |documents| documents.put(key.0, value, options).await)
     }
@@ -61,8 +66,10 @@ impl Documents {
     }
 
     /// Returns the documents that answer `query` best, or without one those that were put last. `where` is a filter on
-    /// the values; `below` searches the namespaces below this one too.
-    #[pyo3(signature = (query = None, *, r#where = None, below = false, limit = 10, offset = 0))]
+    /// the values; `below` searches the namespaces below this one too. `vector` is that of the query, an array or a list, which
+    /// is then not embedded; with a vector alone the score is the cosine, and what is pending is not found.
+    #[pyo3(signature = (query = None, *, r#where = None, below = false, limit = 10, offset = 0, vector = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn search(
         &self,
         py: Python<'_>,
@@ -71,9 +78,20 @@ impl Documents {
         below: bool,
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
+        vector: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Document>> {
-        let search = search(query, r#where, below, limit, offset)?;
+        let search = search(query, r#where, below, limit, offset, vector)?;
         Ok(self.call(py, async |documents| documents.search(search).await)?.into_iter().map(Document).collect())
+    }
+
+    /// Returns the stored vectors of documents, a row for each key, as `Engine.vectors` does: of a document with several
+    /// indexed texts the mean.
+    fn vectors(&self, py: Python<'_>, keys: List<Text>) -> PyResult<Vectors> {
+        let keys = texts(keys);
+        self.engine.call(py, async |engine| {
+            let dimension = engine.model().dimension;
+            Ok(Vectors::means(engine.documents(&self.namespace).vectors(keys).await?, dimension))
+        })
     }
 
     #[getter]

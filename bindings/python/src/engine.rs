@@ -40,7 +40,7 @@ use crate::{
 ///
 /// `Engine(path)` opens the file, or creates it unless `create` is false; without a path the memory is kept in this
 /// process alone. `read_only` reads a file that another process may have open. `embedder` is the name or folder of a
-/// model, an `OpenAiEmbedder`, or an object as `mnemon.Embedder` describes it; default: the model that the file was
+/// model, an `OpenAiEmbedder`, `GivenVectors`, or an object as `mnemon.Embedder` describes it; default: the model that the file was
 /// made with, or the one that is built in. `reranker` is the name or folder of one, or an object as `mnemon.Reranker`
 /// describes it; queries with `rerank` use it.
 ///
@@ -268,10 +268,20 @@ impl Engine {
         self.shared.call(py, async |engine| engine.delete(&namespace, ids).await)
     }
 
-    /// Returns the sessions of a namespace, as dicts.
-    fn sessions<'py>(&self, py: Python<'py>, namespace: Space) -> PyResult<Bound<'py, PyAny>> {
-        let namespace = namespace.0;
-        to_python(py, &self.shared.call(py, async |engine| engine.sessions(&namespace).await)?)
+    /// Returns the sessions of a namespace, ordered by their ids, as dicts: `limit` at most, those `after` an id.
+    #[pyo3(signature = (namespace, *, limit = None, after = None))]
+    fn sessions<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: Space,
+        limit: Option<Count<usize>>,
+        after: Option<Text>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (namespace, limit) = (namespace.0, limit.map_or(usize::MAX, |limit| limit.0));
+        to_python(
+            py,
+            &self.shared.call(py, async |engine| engine.session_page(&namespace, after.as_deref(), limit).await)?,
+        )
     }
 
     /// Returns what the memory blocks of a namespace's sessions have made, as dicts.
@@ -280,10 +290,33 @@ impl Engine {
         to_python(py, &self.shared.call(py, async |engine| engine.blocks(&namespace).await)?)
     }
 
-    /// Returns the messages of a session, in order.
-    fn history(&self, py: Python<'_>, namespace: Space, session: Text) -> PyResult<Vec<Message>> {
-        let namespace = namespace.0;
-        Ok(wrapped(self.shared.call(py, async |engine| engine.history(&namespace, &session).await)?))
+    /// Returns the messages of a session, in order: the last `limit`, of those that come before the message with the id
+    /// `before`. A limit reads no more than it returns. Raises `InvalidQueryError` if the session has no such message.
+    #[pyo3(signature = (namespace, session, *, limit = None, before = None))]
+    fn history(
+        &self,
+        py: Python<'_>,
+        namespace: Space,
+        session: Text,
+        limit: Option<Count<usize>>,
+        before: Option<Text>,
+    ) -> PyResult<Vec<Message>> {
+        let (namespace, limit) = (namespace.0, limit.map_or(usize::MAX, |limit| limit.0));
+        let page =
+            async |engine: &mnemon::Engine| engine.history_page(&namespace, &session, before.as_deref(), limit).await;
+        Ok(wrapped(self.shared.call(py, page)?))
+    }
+
+    /// Returns the stored vectors of messages, a row for each id: `numpy.asarray` of it has 32-bit floats and the shape
+    /// (ids, dimension), and copies nothing. They have length 1 and the precision of the database; that of a long message
+    /// is the mean of its parts. The row of a message that has none is zero: one that is unknown, pending, in a session's
+    /// buffer, or without text.
+    fn vectors(&self, py: Python<'_>, namespace: Space, ids: List<Text>) -> PyResult<Vectors> {
+        let (namespace, ids) = (namespace.0, texts(ids));
+        self.shared.call(py, async |engine| {
+            let dimension = engine.model().dimension;
+            Ok(Vectors::means(engine.vectors(&namespace, ids).await?, dimension))
+        })
     }
 
     /// Copies a session under another name. Returns the number of its messages.

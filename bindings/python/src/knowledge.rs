@@ -183,7 +183,7 @@ impl Collection {
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
     ) -> PyResult<Vec<Document>> {
-        let search = search(query, r#where, false, limit, offset)?;
+        let search = search(query, r#where, false, limit, offset, None)?;
         Ok(self.call(py, async |collection| collection.search(search).await)?.into_iter().map(Document).collect())
     }
 

@@ -55,7 +55,7 @@ mod _mnemon {
         operation::{DocumentOperation, labels_of, namespace_of},
         query::{Hit, Hits, Query},
         servers::{OpenAiChat, OpenAiEmbedder},
-        vectors::Vectors,
+        vectors::{GivenVectors, Vectors},
     };
 
     #[pymodule_init]

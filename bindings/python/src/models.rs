@@ -19,6 +19,7 @@ use crate::{
     errors::{cause, raised, wrong_type},
     servers::OpenAiEmbedder,
     values::{Text, count},
+    vectors::GivenVectors,
     wait::apart,
 };
 
@@ -40,14 +41,17 @@ impl ModelOptions {
         ModelOptions { onnx: options, number: ENGINES.fetch_add(1, Relaxed) }
     }
 
-    /// Returns the embedder that an object stands for: the name or folder of a model, an `OpenAiEmbedder`, or an object
-    /// as `mnemon.Embedder` describes it, which is kept.
+    /// Returns the embedder that an object stands for: the name or folder of a model, an `OpenAiEmbedder`, `GivenVectors`, or
+    /// an object as `mnemon.Embedder` describes it, which is kept.
     pub(crate) fn embedder(&self, object: &Bound<'_, PyAny>, kept: &Kept) -> PyResult<Arc<dyn mnemon::Embedder>> {
         let py = object.py();
         if let Some(name) = name(object)? {
             let options = self.onnx.clone();
             let opened = apart(py, move || OnnxEmbedder::open(Model::find(&name)?, options))?;
             return Ok(Arc::new(opened.map_err(|error| raised(py, error))?));
+        }
+        if let Ok(given) = object.cast::<GivenVectors>() {
+            return Ok(Arc::new(given.get().0.clone()));
         }
         match object.cast::<OpenAiEmbedder>() {
             Ok(embedder) => Ok(Arc::new(embedder.get().0.clone())),

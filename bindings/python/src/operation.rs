@@ -4,6 +4,7 @@ use mnemon::{DocumentNamespaces, DocumentOptions, DocumentOutcome, DocumentSearc
 use pyo3::{IntoPyObjectExt, prelude::*, types::PyDict};
 
 use crate::{
+    callback::{numbers, rows},
     documents::Document,
     errors::{not_a, raised},
     query::filter,
@@ -26,15 +27,16 @@ impl DocumentOperation {
 
     /// Puts a document, see `Documents.put`. The outcome is `None`.
     #[staticmethod]
-    #[pyo3(signature = (namespace, key, value, *, index = None, ttl_minutes = None))]
+    #[pyo3(signature = (namespace, key, value, *, index = None, ttl_minutes = None, vectors = None))]
     fn put(
         namespace: Space,
         key: Text,
         value: &Bound<'_, PyAny>,
         index: Option<List<Text>>,
         ttl_minutes: Option<Real>,
+        vectors: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (value, options) = (from_python(value, bad_document)?, options(index, ttl_minutes));
+        let (value, options) = (from_python(value, bad_document)?, options(index, ttl_minutes, vectors)?);
         Ok(DocumentOperation(mnemon::DocumentOperation::Put { namespace: namespace.0, key: key.0, value, options }))
     }
 
@@ -47,7 +49,8 @@ impl DocumentOperation {
     /// Searches documents, see `Documents.search`. The outcome is a list of them.
     #[staticmethod]
     #[pyo3(signature = (namespace, query = None, *, r#where = None, below = false, limit = 10, offset = 0,
-        refresh_ttl = false))]
+        refresh_ttl = false, vector = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn search(
         namespace: Space,
         query: Option<Text>,
@@ -56,8 +59,9 @@ impl DocumentOperation {
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
         refresh_ttl: bool,
+        vector: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let search = search(query, r#where, below, limit, offset)?.refresh_ttl(refresh_ttl);
+        let search = search(query, r#where, below, limit, offset, vector)?.refresh_ttl(refresh_ttl);
         Ok(DocumentOperation(mnemon::DocumentOperation::Search { namespace: namespace.0, search }))
     }
 
@@ -97,11 +101,16 @@ impl Element<'_> for DocumentOperation {
     }
 }
 
-pub(crate) fn options(index: Option<List<Text>>, ttl_minutes: Option<Real>) -> DocumentOptions {
+pub(crate) fn options(
+    index: Option<List<Text>>,
+    ttl_minutes: Option<Real>,
+    vectors: Option<&Bound<'_, PyAny>>,
+) -> PyResult<DocumentOptions> {
     let mut options = DocumentOptions::default();
     options.index = index.map_or(options.index, texts);
     options.ttl_minutes = ttl_minutes.map(|minutes| minutes.0);
-    options
+    options.vectors = vectors.map(rows).transpose()?.unwrap_or_default();
+    Ok(options)
 }
 
 pub(crate) fn search(
@@ -110,9 +119,11 @@ pub(crate) fn search(
     below: bool,
     limit: usize,
     offset: usize,
+    vector: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<DocumentSearch> {
     let mut search = DocumentSearch::default().below(below).limit(limit).offset(offset);
     search.query = query.map(|query| query.0);
+    search.vector = vector.map(numbers).transpose()?;
     search.filter = r#where.map(filter).transpose()?;
     Ok(search)
 }

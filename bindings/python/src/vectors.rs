@@ -1,12 +1,48 @@
-//! Vectors that the engine's model made.
+//! Vectors that the engine's model made, or that are stored.
 
 use std::{ffi::c_int, ptr};
 
-use mnemon::{Embedder, Result};
+use mnemon::{Embedder, Error, Result};
 use pyo3::{exceptions::PyBufferError, exceptions::PyIndexError, ffi, prelude::*, types::PyList};
+
+use crate::values::{Text, count};
+
+/// The embedder of a database whose vectors the program makes: it gives one with each text of a document that it puts, and
+/// one with each search. `name` is that of the model that makes them, `dimension` the number of their components, 1 to
+/// 65,535. The file is later opened without an embedder, too. A text without a vector, and every message, is found by its
+/// words alone.
+#[pyclass(frozen, eq, module = "mnemon")]
+#[derive(PartialEq)]
+pub(crate) struct GivenVectors(pub(crate) mnemon::models::GivenVectors);
+
+#[pymethods]
+impl GivenVectors {
+    #[new]
+    fn new(name: Text, #[pyo3(from_py_with = count)] dimension: usize) -> Self {
+        GivenVectors(mnemon::models::GivenVectors::new(&name, dimension))
+    }
+
+    fn __repr__(&self) -> String {
+        let identity = self.0.identity();
+        format!("GivenVectors({:?}, {})", identity.name, identity.dimension)
+    }
+}
+
+/// Refuses to embed where nothing does.
+fn check_embeds(embedder: &dyn Embedder) -> Result<()> {
+    match embedder.identity().is_given() {
+        true => Err(Error::Embedding {
+            reason: "the vectors of this database are given, and no model makes them; use the one that makes yours"
+                .into(),
+            source: None,
+        }),
+        false => Ok(()),
+    }
+}
 
 /// Returns the vectors of documents.
 pub(crate) fn vectors_of(embedder: &dyn Embedder, texts: &[String]) -> Result<Vectors> {
+    check_embeds(embedder)?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let passages = embedder.embed_passages(&texts)?;
     let rows = passages.into_iter().map(|windows| mean(windows.into_iter().map(|window| window.vector).collect()));
@@ -15,6 +51,7 @@ pub(crate) fn vectors_of(embedder: &dyn Embedder, texts: &[String]) -> Result<Ve
 
 /// Returns the vector of a query.
 pub(crate) fn vector_of_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<f32>> {
+    check_embeds(embedder)?;
     let windows = embedder.windows(text).into_iter();
     Ok(mean(windows.map(|window| embedder.embed_query(&text[window])).collect::<Result<_>>()?))
 }
@@ -48,6 +85,12 @@ impl Vectors {
         let size = size_of::<f32>() as isize;
         let shape = [rows.len() as isize, dimension as isize];
         Vectors { values: rows.concat(), shape, strides: [size * shape[1], size] }
+    }
+
+    /// The mean of each list of vectors, and zero for an empty one.
+    pub(crate) fn means(of: Vec<Vec<Vec<f32>>>, dimension: usize) -> Self {
+        let row = |vectors: Vec<_>| if vectors.is_empty() { vec![0.0; dimension] } else { mean(vectors) };
+        Vectors::new(of.into_iter().map(row).collect(), dimension)
     }
 
     fn rows(&self) -> impl Iterator<Item = &[f32]> {

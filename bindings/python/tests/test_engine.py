@@ -5,6 +5,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import numpy
 import pytest
 
 import mnemon
@@ -324,3 +325,65 @@ def test_a_reader_reads_everything_beside_a_writer(tmp_path: Path) -> None:
             with pytest.raises(mnemon.ReadOnlyError):
                 reader.put(NAMESPACE, [Message("no")])
         writer.put(NAMESPACE, [Message("the writer goes on")])
+
+
+def test_sessions_and_histories_are_read_in_pages(engine: Engine) -> None:
+    for session in ("monday", "tuesday"):
+        engine.put(NAMESPACE, [Message(f"row {number}", id=f"{session} {number}", session=session) for number in range(5)])
+    whole = engine.history(NAMESPACE, "monday")
+    assert engine.history(NAMESPACE, "monday", limit=2) == whole[3:]
+    assert engine.history(NAMESPACE, "monday", limit=2, before="monday 3") == whole[1:3]
+    assert engine.history(NAMESPACE, "monday", before="monday 2") == whole[:2] and engine.history(NAMESPACE, "monday", limit=0) == []
+    with pytest.raises(mnemon.InvalidQueryError, match="monday.*tuesday 1"):
+        engine.history(NAMESPACE, "monday", before="tuesday 1")
+    with pytest.raises(TypeError):
+        engine.history(NAMESPACE, "monday", limit="2")  # type: ignore[arg-type]
+    sessions = engine.sessions(NAMESPACE)
+    assert [(found["session"], found["messages"]) for found in sessions] == [("monday", 5), ("tuesday", 5)]
+    assert engine.sessions(NAMESPACE, limit=1) == sessions[:1] and engine.sessions(NAMESPACE, after="monday") == sessions[1:]
+
+
+def test_stored_vectors_are_arrays(engine: Engine) -> None:
+    said = ["I row on Thursdays.", "My sister bakes.", "So that is that. " * 3000]
+    engine.put(NAMESPACE, [Message(text, id=str(number)) for number, text in enumerate(said)])
+    assert not numpy.asarray(engine.vectors(NAMESPACE, ["0"])).any(), "it is pending"
+    engine.flush()
+    found = numpy.asarray(engine.vectors(NAMESPACE, ["2", "nobody's", "0", "1"]))
+    assert found.shape == (4, 256) and found.dtype == numpy.float32 and not found[1].any()
+    numpy.testing.assert_allclose(found[[2, 3, 0]], engine.embed_documents(said), atol=2e-3)
+    assert len(engine.vectors(NAMESPACE, [])) == 0 and numpy.asarray(engine.vectors("nobody/here", ["0"])).shape == (1, 256)
+
+
+def test_vectors_of_documents_are_given(tmp_path: Path) -> None:
+    given = mnemon.GivenVectors("theirs", 3)
+    assert given == mnemon.GivenVectors("theirs", 3) and repr(given) == 'GivenVectors("theirs", 3)'
+    with Engine(tmp_path / "memory.redb", embedder=given) as engine:
+        documents = engine.documents(NAMESPACE)
+        documents.put("boat", {"text": "a red boat"}, index=["text"], vectors=numpy.array([[0.6, 0.8, 0]], dtype=numpy.float32))
+        documents.put("kite", {"text": "a blue kite"}, index=["text"], vectors=[(0, 2, 0)])
+        engine.put(NAMESPACE, ["My bicycle is in the cellar."])
+        engine.flush()
+    with Engine(tmp_path / "memory.redb") as engine:
+        documents = engine.documents(NAMESPACE)
+        found = documents.search(vector=[1.0, 0.0, 0.0])
+        assert [(one.key, round(one.score or 0, 2)) for one in found] == [("boat", 0.6), ("kite", 0)]
+        assert documents.search("kite", vector=numpy.array([0, 1, 0], dtype=numpy.float32), limit=1)[0].key == "kite"
+        assert documents.search("kite", limit=1)[0].key == "kite", "by its words"
+        numpy.testing.assert_allclose(documents.vectors(["kite", "none", "boat"]), [[0, 1, 0], [0, 0, 0], [0.6, 0.8, 0]], atol=1e-3)
+        assert engine.recall(NAMESPACE, "where is the bicycle?")[0].message.text == "My bicycle is in the cellar."
+        operation = mnemon.DocumentOperation.search(NAMESPACE, vector=[0, 1, 0], limit=1)
+        assert engine.document_batch(operation)[0][0].key == "kite"
+        for refused in [[[1.0, 0.0]], [[1.0, 0.0, 0.0]] * 2, [[float("nan"), 0.0, 0.0]]]:
+            with pytest.raises(mnemon.InvalidDocumentError):
+                documents.put("boat", {"text": "x"}, index=["text"], vectors=refused)
+        with pytest.raises(TypeError):
+            documents.put("boat", {"text": "x"}, index=["text"], vectors=["x"])
+        with pytest.raises(mnemon.InvalidQueryError, match="2 components"):
+            documents.search(vector=[1.0, 0.0])
+        for embed in [lambda: engine.embed_query("x"), lambda: engine.embed_documents(["x"])]:
+            with pytest.raises(mnemon.EmbeddingError, match="given"):
+                embed()
+    with pytest.raises(mnemon.ModelMismatchError):
+        Engine(tmp_path / "memory.redb", embedder=mnemon.GivenVectors("others", 3))
+    with Engine() as engine, pytest.raises(mnemon.InvalidDocumentError, match="give none"):
+        engine.documents(NAMESPACE).put("boat", "a boat", vectors=[[1.0, 0.0, 0.0]])

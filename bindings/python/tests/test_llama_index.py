@@ -33,7 +33,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 
-from mnemon import EmbeddingError, Engine, Message, Query
+from mnemon import EmbeddingError, Engine, GivenVectors, Message, Query
 from mnemon.llama_index._messages import DUMP
 from mnemon.llama_index import MnemonBlock, MnemonChatStore, MnemonEmbedding, MnemonVectorStore
 
@@ -506,3 +506,20 @@ async def test_an_index_on_the_store(other: bool) -> None:
         late = MetadataFilters(filters=[MetadataFilter(key="n", value=2, operator=FilterOperator.GTE)])
         found = opened.as_retriever(similarity_top_k=9, filters=late, vector_store_query_mode="hybrid").retrieve("June")
         assert {node.metadata["n"] for node in found} == {2, 3}
+
+
+def test_vectors_of_nodes_are_given() -> None:
+    rows = {"boat": [3.0, 4.0], "kite": [0.0, 1.0]}
+    with Engine(embedder=GivenVectors("axes", 2)) as engine:
+        store = MnemonVectorStore(engine=engine, namespace="n", is_embedding_query=True)
+        store.add([TextNode(id_=text, text=f"a {text}", embedding=vector) for text, vector in rows.items()])
+        found = store.query(VectorStoreQuery([1.0, 0.0], query_str="kite", similarity_top_k=2))
+        assert found.ids == ["boat", "kite"] and found.similarities == pytest.approx([0.6, 0], abs=1e-3)
+        mode = VectorStoreQueryMode.HYBRID
+        assert set(store.query(VectorStoreQuery([1.0, 0.0], query_str="kite", similarity_top_k=2, mode=mode)).ids or []) == set(rows)
+        text = VectorStoreQueryMode.TEXT_SEARCH
+        assert store.query(VectorStoreQuery(query_str="kite", similarity_top_k=1, mode=text)).ids == ["kite"]
+        with pytest.raises(ValueError, match="query_embedding"):
+            store.query(VectorStoreQuery(query_str="kite"))
+        with pytest.raises(ValueError, match="embedding not set"):
+            store.add([TextNode(text="no vector")])

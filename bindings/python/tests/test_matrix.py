@@ -67,10 +67,12 @@ class Operations:
 
     def get(self, id: str) -> Step:
         found = yield self.engine.get(self.space, id)
+        assert len((yield self.engine.vectors(self.space, [id]))) == 1
         return found and found.text
 
     def history(self, session: str) -> Step:
         found = yield self.engine.history(self.space, session)
+        assert (yield self.engine.history(self.space, session, limit=2)) == found[-2:]
         memory = yield self.memory(session)
         assert texts((yield memory.history())) == texts(found)
         yield memory.messages()

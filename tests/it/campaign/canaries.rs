@@ -38,7 +38,8 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("set_metadata", Change("set_metadata")),
         ("delete", Change("delete")),
         ("sessions", Surface("sessions")), ("blocks", Surface("blocks")), ("history", Surface("history")),
-        ("numbered_history", Surface("history")),
+        ("numbered_history", Surface("history")), ("history_page", Surface("history")),
+        ("session_page", Surface("sessions")), ("vectors", Whole("numbers alone, of ids that the caller knows")),
         ("copy_session", Change("copy_session")), ("delete_session", Change("delete_session")),
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),
         ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),
@@ -73,7 +74,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
     ("Documents", &[
         ("namespace", Handle), ("refresh_on_read", Handle), ("blocking", Handle),
         ("put", Change("put of a document")), ("get", Surface("document")), ("delete", Change("delete of a document")),
-        ("search", Surface("documents")),
+        ("search", Surface("documents")), ("vectors", Whole("numbers alone, of keys that the caller knows")),
     ]),
     ("MemoryBuilder", &[
         ("limits", Handle), ("token_counter", Handle), ("message_counter", Handle), ("insert_method", Handle),

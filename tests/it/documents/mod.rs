@@ -4,6 +4,7 @@ mod bad_input;
 mod batch;
 mod compat;
 mod expiry;
+mod given;
 pub(crate) mod kills;
 mod model;
 mod namespaces;

@@ -13,14 +13,20 @@ use super::operations::{Answer, Model, Operation, Refusal};
 /// The methods that an action calls; the same for both forms.
 pub(super) fn calls(action: &str) -> &'static [&'static str] {
     match action {
-        "get" => &["Engine::get"],
-        "history" => &["Engine::history", "Engine::numbered_history", "Memory::history", "Memory::messages"],
-        "sessions" => &["Engine::sessions"],
+        "get" => &["Engine::get", "Engine::vectors"],
+        "history" => &[
+            "Engine::history",
+            "Engine::history_page",
+            "Engine::numbered_history",
+            "Memory::history",
+            "Memory::messages",
+        ],
+        "sessions" => &["Engine::sessions", "Engine::session_page"],
         "namespaces" => &["Engine::namespaces", "Engine::count_namespaces"],
         "recall" => &["Engine::recall", "Memory::search"],
         "recall_several" => &["Engine::recall_in"],
         "assemble" => &["Memory::assemble", "Memory::get"],
-        "document_get" => &["Documents::get"],
+        "document_get" => &["Documents::get", "Documents::vectors"],
         "document_search" => &["Documents::search", "Engine::document_batch", "Engine::document_namespaces"],
         "blocks" => &["Engine::blocks", "Memory::status"],
         "holds" => &["Engine::holds"],
@@ -162,7 +168,10 @@ macro_rules! driver {
             let (text, argument) = (operation.text(""), &operation.argument);
             Ok(match operation.action {
                 "get" => match engine$($view)*.get(space, text)$($wait)*? {
-                    Some(message) => json!(message.text()),
+                    Some(message) => {
+                        assert_eq!(engine$($view)*.vectors(space, vec![message.id.clone()])$($wait)*?.len(), 1);
+                        json!(message.text())
+                    }
                     None => Value::Null,
                 },
                 "history" => {
@@ -170,6 +179,7 @@ macro_rules! driver {
                     let numbered = engine$($view)*.numbered_history(space, text)$($wait)*?;
                     assert!(numbered.is_sorted_by_key(|(number, _)| *number));
                     assert!(numbered.into_iter().map(|(_, message)| message).eq(messages.iter().cloned()));
+                    assert_eq!(engine$($view)*.history_page(space, text, None, 100)$($wait)*?, messages);
                     let memory = memory(text)?;
                     assert_eq!(memory$($view)*.history()$($wait)*?, messages);
                     memory$($view)*.messages()$($wait)*?;
@@ -177,6 +187,7 @@ macro_rules! driver {
                 }
                 "sessions" => {
                     let sessions = engine$($view)*.sessions(space)$($wait)*?;
+                    assert_eq!(engine$($view)*.session_page(space, None, 100)$($wait)*?, sessions);
                     json!(sessions.into_iter().map(|session| session.session).collect::<Vec<_>>())
                 }
                 "namespaces" => {
@@ -203,6 +214,8 @@ macro_rules! driver {
                 }
                 "document_get" => {
                     let found = engine.documents(space)$($view)*.get(text)$($wait)*?;
+                    let vectors = engine.documents(space)$($view)*.vectors(vec![text.to_owned()])$($wait)*?;
+                    assert_eq!(vectors.len(), 1);
                     found.map_or(Value::Null, |document| document.value)
                 }
                 "document_search" => {

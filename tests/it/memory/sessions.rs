@@ -6,6 +6,36 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
+fn sessions_and_their_messages_are_read_in_pages() {
+    let db = Db::new();
+    let engine = open(&db);
+    let (space, blocking) = (namespace("a"), engine.blocking());
+    for session in ["one", "one more", "two"] {
+        let said = |number: usize| user(&format!("{session} {number}"), "red bike").in_session(session);
+        blocking.put(&space, (0..5).map(said).collect()).unwrap();
+    }
+    let mut expired = user("gone", "red bike").in_session("one");
+    expired.expires_at = Some(mnemon::Timestamp::from_micros(1).unwrap());
+    blocking.put(&space, vec![expired]).unwrap();
+
+    let all = blocking.history(&space, "one").unwrap();
+    let page = |before: Option<&str>, limit| blocking.history_page(&space, "one", before, limit).unwrap();
+    assert_eq!(page(None, 2), all[3..]);
+    assert_eq!(page(Some("one 3"), 2), all[1..3]);
+    assert_eq!((page(Some("one 1"), 2), page(Some("one 0"), 2), page(None, 0)), (all[..1].to_vec(), vec![], vec![]));
+    assert_eq!(page(None, usize::MAX), all);
+    for unknown in ["nobody's", "two 1", "gone"] {
+        let error = blocking.history_page(&space, "one", Some(unknown), 2).unwrap_err();
+        assert!(matches!(&error, Error::InvalidQuery { .. }) && error.to_string().contains(unknown), "{error}");
+    }
+
+    let sessions = blocking.sessions(&space).unwrap();
+    let page = |after, limit| blocking.session_page(&space, after, limit).unwrap();
+    assert_eq!((page(None, 2), page(Some("one"), 9)), (sessions[..2].to_vec(), sessions[1..].to_vec()));
+    assert_eq!((page(Some("onf"), 1), page(Some("two"), 1), page(None, 0)), (sessions[2..].to_vec(), vec![], vec![]));
+}
+
+#[test]
 fn sessions_are_listed_copied_and_deleted() {
     let db = Db::new();
     let engine = open(&db);
@@ -43,6 +73,7 @@ fn sessions_are_listed_copied_and_deleted() {
     assert_eq!(memory.blocking().block_state("r").unwrap(), Value::Null, "what was made of it is gone");
     let hits = blocking.recall(&space, Query::new("red bike here")).unwrap();
     assert!(hits.iter().all(|hit| hit.message.session == "two") && hits.len() == 2, "and its vectors, but no other's");
+    assert_eq!(blocking.history_page(&space, "one", None, 9).unwrap(), []);
     // The memory goes on, with a new session.
     memory.blocking().put(vec![user("1", "again")]).unwrap();
     assert_eq!(texts(&memory), ["again"]);

@@ -65,6 +65,9 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         sessions => calls_of.sessions(&space).unwrap();
         blocks => calls_of.blocks(&space).unwrap();
         history => calls_of.history(&space, "default").unwrap();
+        session_page => calls_of.session_page(&space, None, 1).unwrap();
+        history_page => calls_of.history_page(&space, "default", None, 1).unwrap();
+        vectors => calls_of.vectors(&space, vec!["m1".into()]).unwrap();
         numbered_history => calls_of.numbered_history(&space, "default").unwrap();
         copy_session => calls_of.copy_session(&space, "default", "copy").unwrap();
         delete_session => calls_of.delete_session(&space, "copy").unwrap();
@@ -160,6 +163,9 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.blocks(&space).await.unwrap();
     engine.history(&space, "default").await.unwrap();
     engine.numbered_history(&space, "default").await.unwrap();
+    engine.session_page(&space, None, 1).await.unwrap();
+    engine.history_page(&space, "default", None, 1).await.unwrap();
+    engine.vectors(&space, vec!["m1".into()]).await.unwrap();
     engine.copy_session(&space, "default", "copy").await.unwrap();
     engine.delete_session(&space, "copy").await.unwrap();
     engine.namespaces(None, None, 10).await.unwrap();

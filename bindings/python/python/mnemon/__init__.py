@@ -84,6 +84,7 @@ from ._mnemon import (
     Engine as Engine,
     FactBlock as FactBlock,
     FlushedBatch as FlushedBatch,
+    GivenVectors as GivenVectors,
     Hit as Hit,
     Hits as Hits,
     InstructionBlock as InstructionBlock,
@@ -126,6 +127,7 @@ from ._reports import ReindexProgress as ReindexProgress
 from ._reports import ReindexReport as ReindexReport
 from ._reports import Replay as Replay
 from ._reports import ReplayedHit as ReplayedHit
+from ._reports import SessionInfo as SessionInfo
 from ._reports import Standing as Standing
 from ._reports import TermChange as TermChange
 from ._runtime import find as _find_runtime

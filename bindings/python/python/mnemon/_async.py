@@ -33,6 +33,7 @@ from ._options import (
     ReindexOptions,
     ScopeOptions,
     SearchOptions,
+    VectorsLike,
 )
 from ._reports import (
     BlockStatus,
@@ -44,6 +45,7 @@ from ._reports import (
     PutReport,
     ReindexReport,
     Replay,
+    SessionInfo,
 )
 from ._wait import wait
 
@@ -106,14 +108,19 @@ class AsyncEngine:
     async def delete(self, namespace: str, ids: Iterable[str]) -> int:
         return await wait(self.engine.delete, namespace, ids)
 
-    async def sessions(self, namespace: str) -> list[dict[str, Any]]:
-        return await wait(self.engine.sessions, namespace)
+    async def sessions(self, namespace: str, *, limit: int | None = None, after: str | None = None) -> list[SessionInfo]:
+        return await wait(self.engine.sessions, namespace, limit=limit, after=after)
 
     async def blocks(self, namespace: str) -> list[dict[str, Any]]:
         return await wait(self.engine.blocks, namespace)
 
-    async def history(self, namespace: str, session: str) -> list[Message]:
-        return await wait(self.engine.history, namespace, session)
+    async def history(
+        self, namespace: str, session: str, *, limit: int | None = None, before: str | None = None
+    ) -> list[Message]:
+        return await wait(self.engine.history, namespace, session, limit=limit, before=before)
+
+    async def vectors(self, namespace: str, ids: Iterable[str]) -> Vectors:
+        return await wait(self.engine.vectors, namespace, ids)
 
     async def copy_session(self, namespace: str, source: str, target: str) -> int:
         return await wait(self.engine.copy_session, namespace, source, target)
@@ -210,9 +217,15 @@ class AsyncDocuments:
         self.documents = _plain(documents, Documents, AsyncDocuments, "engine.documents(namespace)")
 
     async def put(
-        self, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        self,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> None:
-        await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes)
+        await wait(self.documents.put, key, value, index=index, ttl_minutes=ttl_minutes, vectors=vectors)
 
     async def get(self, key: str) -> Document | None:
         return await wait(self.documents.get, key)
@@ -222,6 +235,9 @@ class AsyncDocuments:
 
     async def search(self, query: str | None = None, **options: Unpack[SearchOptions]) -> list[Document]:
         return await wait(self.documents.search, query, **options)
+
+    async def vectors(self, keys: Iterable[str]) -> Vectors:
+        return await wait(self.documents.vectors, keys)
 
 
 class AsyncMemory:

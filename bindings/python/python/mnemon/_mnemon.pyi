@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, final
 
 from ._async import AsyncCollection, AsyncEngine, AsyncProfile
-from ._options import BlockLike, ChatModel, EmbedderLike, MessageLike, Messages, Time
+from ._options import BlockLike, ChatModel, EmbedderLike, MessageLike, Messages, Time, VectorLike, VectorsLike
 from ._protocols import Reranker
 from ._reports import (
     BlockStatus,
@@ -23,6 +23,7 @@ from ._reports import (
     ReindexProgress,
     ReindexReport,
     Replay,
+    SessionInfo,
 )
 
 __version__: str
@@ -249,9 +250,12 @@ class Engine:
     def versions(self, namespace: str, id: str) -> list[tuple[Message, datetime]]: ...
     def set_metadata(self, namespace: str, id: str, metadata: dict[str, Any]) -> bool: ...
     def delete(self, namespace: str, ids: Iterable[str]) -> int: ...
-    def sessions(self, namespace: str) -> list[dict[str, Any]]: ...
+    def sessions(self, namespace: str, *, limit: int | None = None, after: str | None = None) -> list[SessionInfo]: ...
     def blocks(self, namespace: str) -> list[dict[str, Any]]: ...
-    def history(self, namespace: str, session: str) -> list[Message]: ...
+    def history(
+        self, namespace: str, session: str, *, limit: int | None = None, before: str | None = None
+    ) -> list[Message]: ...
+    def vectors(self, namespace: str, ids: Iterable[str]) -> Vectors: ...
     def copy_session(self, namespace: str, source: str, target: str) -> int: ...
     def delete_session(self, namespace: str, session: str) -> None: ...
     def namespaces(self, prefix: str | None = None) -> list[NamespaceInfo]: ...
@@ -326,7 +330,13 @@ class Documents:
     @property
     def namespace(self) -> str: ...
     def put(
-        self, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        self,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> None: ...
     def get(self, key: str) -> Document | None: ...
     def delete(self, key: str) -> bool: ...
@@ -338,7 +348,9 @@ class Documents:
         below: bool = False,
         limit: int = 10,
         offset: int = 0,
+        vector: VectorLike | None = None,
     ) -> list[Document]: ...
+    def vectors(self, keys: Iterable[str]) -> Vectors: ...
 
 @final
 class Document:
@@ -363,7 +375,13 @@ class DocumentOperation:
     def get(namespace: str, key: str, *, refresh_ttl: bool = False) -> DocumentOperation: ...
     @staticmethod
     def put(
-        namespace: str, key: str, value: Any, *, index: Iterable[str] | None = None, ttl_minutes: float | None = None
+        namespace: str,
+        key: str,
+        value: Any,
+        *,
+        index: Iterable[str] | None = None,
+        ttl_minutes: float | None = None,
+        vectors: VectorsLike | None = None,
     ) -> DocumentOperation: ...
     @staticmethod
     def delete(namespace: str, key: str) -> DocumentOperation: ...
@@ -377,6 +395,7 @@ class DocumentOperation:
         limit: int = 10,
         offset: int = 0,
         refresh_ttl: bool = False,
+        vector: VectorLike | None = None,
     ) -> DocumentOperation: ...
     @staticmethod
     def expect(namespace: str, key: str, value: Any) -> DocumentOperation: ...
@@ -404,6 +423,11 @@ class Vectors:
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
     def tolist(self) -> list[list[float]]: ...
+
+@final
+class GivenVectors:
+    def __new__(cls, name: str, dimension: int) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class ChatRequest:

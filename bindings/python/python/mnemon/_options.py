@@ -10,6 +10,7 @@ from ._mnemon import (
     CollectionBlock,
     Config,
     FactBlock,
+    GivenVectors,
     InstructionBlock,
     Message,
     OpenAiChat,
@@ -36,7 +37,10 @@ Messages: TypeAlias = MessageLike | Iterable[Message] | Iterable[dict[str, Any]]
 # Text is as RFC 3339 has it. A date is its first moment in UTC.
 Time: TypeAlias = datetime | date | str
 ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
-EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder
+EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder | GivenVectors
+# An array, such as numpy's, or a sequence of numbers; and an array of two dimensions, or a sequence of vectors.
+VectorLike: TypeAlias = Any
+VectorsLike: TypeAlias = Any
 BlockLike: TypeAlias = (
     StaticBlock | VectorBlock | FactBlock | SummaryBlock | InstructionBlock | ProfileBlock | CollectionBlock | Block
 )
@@ -85,6 +89,7 @@ class SearchOptions(TypedDict, total=False):
     below: bool
     limit: int
     offset: int
+    vector: VectorLike | None
 
 
 class ReindexOptions(TypedDict, total=False):

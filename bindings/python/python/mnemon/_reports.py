@@ -34,6 +34,16 @@ class NamespaceInfo(TypedDict):
     ttl_minutes: float | None
 
 
+class SessionInfo(TypedDict):
+    """`buffered`: messages in the short-term buffer. `last`: the number of the last message, greater in the session that was used last."""
+
+    session: str
+    messages: int
+    buffered: int
+    batches: int
+    last: int
+
+
 class ModelIdentity(TypedDict):
     name: str
     dimension: int

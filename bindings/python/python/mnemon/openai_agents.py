@@ -52,13 +52,13 @@ class MnemonSession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The last `limit` items, in order; without it, as many as the settings say. A negative limit is none.
 
-        Cost: a pass over the session's messages, of which `limit` are made into items.
+        Cost: the reading of `limit` messages.
         """
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        stored = await wait(self.engine.history, self.namespace, self.session_id)
         if limit is None or limit < 0:
             limit = sys.maxsize
+        stored = await wait(self.engine.history, self.namespace, self.session_id, limit=limit)
         # From the last one back, as a message may be several items.
         found: list[TResponseInputItem] = []
         for message in reversed(stored):
@@ -72,7 +72,7 @@ class MnemonSession:
         await finish(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Deletes the last item and returns it; of a message of several items, that part. Cost: a pass over the session's messages."""
+        """Deletes the last item and returns it; of a message of several items, that part."""
         return await finish(self._pop)
 
     async def clear_session(self) -> None:
@@ -84,7 +84,7 @@ class MnemonSession:
 
     def _pop(self) -> TResponseInputItem | None:
         with self._lock:
-            stored = self.engine.history(self.namespace, self.session_id)
+            stored = self.engine.history(self.namespace, self.session_id, limit=1)
             if not stored:
                 return None
             *left, (item, _) = _items(stored[-1])

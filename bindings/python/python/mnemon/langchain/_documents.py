@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 from langchain_core.documents import Document
 
 import mnemon
@@ -19,17 +20,21 @@ class StoredDocuments:
         self.engine = engine_of(engine)
         self.namespace = namespace
 
-    def put(self, documents: Sequence[Document]) -> list[str]:
-        """Stores documents in the place of those with the same ids, and returns the ids; one without gets a new one."""
+    def put(self, documents: Sequence[Document], vectors: Any = None) -> list[str]:
+        """Stores documents in the place of those with the same ids, and returns the ids; one without gets a new one.
+
+        `vectors` are given in a database of `GivenVectors`. There a document without text is found by its id as well.
+        """
         ids = [document.id or str(uuid.uuid4()) for document in documents]
         self.engine.document_batch([
             DocumentOperation.put(
                 self.namespace,
                 key_of(id),
                 {"id": id, "page_content": document.page_content, "metadata": document.metadata},
-                index=["page_content"],
+                index=["page_content" if vector is None or document.page_content.strip() else "id"],
+                vectors=None if vector is None else [vector],
             )
-            for id, document in zip(ids, documents, strict=True)
+            for id, document, vector in zip(ids, documents, [None] * len(ids) if vectors is None else vectors, strict=True)
         ])
         return ids
 
@@ -47,13 +52,17 @@ class StoredDocuments:
         found = self.engine.documents(self.namespace).search(limit=ALL)
         self.engine.document_batch([DocumentOperation.delete(self.namespace, document.key) for document in found])
 
-    def search(self, query: str, k: int, where: dict[str, Any] | None) -> list[mnemon.Document]:
-        """The best documents by meaning and by words whose metadata matches. What is not embedded yet is embedded first."""
+    def vectors(self, documents: Sequence[Document]) -> Any:
+        """The stored vectors of documents, as an array."""
+        return numpy.asarray(self.engine.documents(self.namespace).vectors([key_of(document.id) for document in documents]))
+
+    def search(self, query: str | None, k: int, where: dict[str, Any] | None, vector: Any = None) -> list[mnemon.Document]:
+        """The best documents by meaning and by words, or by a vector alone, whose metadata matches. What is not embedded yet is first."""
         if self.engine.pending():
             self.engine.flush()
         # Documents of LangChain alone, where another program put others.
         where = {"page_content": {"$exists": True}} | ({"metadata": where} if where else {})
-        return self.engine.documents(self.namespace).search(query, where=where, limit=k)
+        return self.engine.documents(self.namespace).search(query, where=where, limit=k, vector=vector)
 
 
 def document_of(document: mnemon.Document) -> Document:

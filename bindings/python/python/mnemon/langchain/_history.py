@@ -30,17 +30,18 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
     """The messages of a session, each as it was added. Recalls in the namespace find them.
 
     What another program put into the session, or changed there, is read as messages of LangChain; of several results of tools in a message,
-    each is one.
+    each is one. With a `limit`, only so many of the last stored messages are read.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, namespace: str, session: str) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, namespace: str, session: str, *, limit: int | None = None) -> None:
         self.engine = engine_of(engine)
         self.namespace = namespace
         self.session = session
+        self.limit = limit
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        stored = self.engine.history(self.namespace, self.session)
+        stored = self.engine.history(self.namespace, self.session, limit=self.limit)
         return [message for row in stored for message in _messages(row)]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:

@@ -28,8 +28,11 @@ class MnemonVectorStore(BasePydanticVectorStore):
     """Nodes in the documents of a namespace, found by meaning and by words.
 
     The engine's model makes the vectors, and vectors of nodes and of queries are not used: with `MockEmbedding(1)` an index makes none.
-    A query needs its text. It embeds first what is not embedded yet, so it finds what was added just before. The modes `default` and
-    `hybrid` are the same: the engine's ranking, without `alpha`. Similarities are its scores: the higher the better, and no cosines.
+    A query needs its text. With `is_embedding_query=True` and an engine that has `embedder=GivenVectors(name, dimension)`, the vectors
+    of nodes and queries are used: the mode `default` is then by cosine alone, `hybrid` by text too, and `text_search` by text alone.
+
+    A query embeds first what is not embedded yet, so it finds what was added just before. Without vectors the modes `default` and
+    `hybrid` are the same: the engine's ranking, without `alpha`. Its scores are the similarities: the higher the better, and no cosines.
 
     A call is one commit. A node has at most 1 MiB as JSON, with its text and metadata counted twice. Other documents and the messages of
     the namespace stay as they are.
@@ -59,7 +62,8 @@ class MnemonVectorStore(BasePydanticVectorStore):
                     "text": node.get_content(metadata_mode=MetadataMode.EMBED),
                     "metadata": node_to_metadata_dict(node),
                 },
-                index=["text"],
+                index=["text" if node.embedding is None or node.get_content(metadata_mode=MetadataMode.EMBED).strip() else "id"],
+                vectors=[node.get_embedding()] if self.is_embedding_query else None,
             )
             for node in nodes
         ])
@@ -80,9 +84,17 @@ class MnemonVectorStore(BasePydanticVectorStore):
         return [_node(document) for document in self._find(node_ids, filters)]
 
     def query(self, query: VectorStoreQuery, **_: Any) -> VectorStoreQueryResult:
-        if query.mode not in MODES or query.alpha is not None:
-            raise InvalidValueError(f"mode {query.mode.value!r}, alpha {query.alpha}: there are the modes default and hybrid, without alpha")
-        if not query.query_str:
+        modes = MODES | {VectorStoreQueryMode.TEXT_SEARCH} if self.is_embedding_query else MODES
+        if query.mode not in modes or query.alpha is not None:
+            names = " and ".join(sorted(mode.value for mode in modes))
+            raise InvalidValueError(f"mode {query.mode.value!r}, alpha {query.alpha}: there are the modes {names}, without alpha")
+        text, vector = query.query_str, None
+        if self.is_embedding_query and query.mode != VectorStoreQueryMode.TEXT_SEARCH:
+            vector = query.query_embedding
+            if vector is None:
+                raise InvalidValueError("the query has no query_embedding, and the vectors of this store are given; use the mode text_search")
+            text = text if query.mode == VectorStoreQueryMode.HYBRID else None
+        elif not text:
             raise InvalidValueError("the query has no text, and the engine embeds by itself; give it as query_str, with any query_embedding")
         conditions = [where(query.filters)]
         if query.doc_ids:
@@ -91,7 +103,7 @@ class MnemonVectorStore(BasePydanticVectorStore):
             conditions.append({"id": {"$in": query.node_ids}})
         if self.engine.pending():
             self.engine.flush()
-        found = self._search(query.query_str, where={"$and": conditions}, limit=query.similarity_top_k)
+        found = self._search(text, where={"$and": conditions}, limit=query.similarity_top_k, vector=vector)
         nodes = [_node(document) for document in found]
         return VectorStoreQueryResult(nodes, [document.score or 0.0 for document in found], [node.node_id for node in nodes])
 
@@ -122,10 +134,12 @@ class MnemonVectorStore(BasePydanticVectorStore):
         found = self.engine.document_batch([DocumentOperation.get(self.namespace, key_of(id)) for id in node_ids])
         return [document for document in found if document is not None]
 
-    def _search(self, query: str | None = None, where: dict[str, Any] | None = None, limit: int = ALL) -> list[Document]:
+    def _search(
+        self, query: str | None = None, where: dict[str, Any] | None = None, limit: int = ALL, vector: list[float] | None = None
+    ) -> list[Document]:
         # Nodes alone, where the namespace has other documents.
         nodes = {"$and": [{"metadata._node_type": {"$exists": True}}, where or {}]}
-        return self.engine.documents(self.namespace).search(query, where=nodes, limit=limit)
+        return self.engine.documents(self.namespace).search(query, where=nodes, limit=limit, vector=vector)
 
     def _delete(self, documents: list[Document]) -> None:
         self.engine.document_batch([DocumentOperation.delete(self.namespace, document.key) for document in documents])
