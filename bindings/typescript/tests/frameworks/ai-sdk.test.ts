@@ -92,7 +92,7 @@ describe("memoryMiddleware", () => {
   });
 
   it("hands errors of the memory to onError, and else throws them", async () => {
-    const gone = new Mnemon({ url: "http://127.0.0.1:1", maxRetries: 0 }).namespace("x");
+    const gone = new Mnemon({ url: "http://127.0.0.1:65535", maxRetries: 0 }).namespace("x");
     await expect(generateText({ model: remembering(fake({ text: "Hm." }), gone), prompt: "When?", maxRetries: 0 })).rejects.toThrow("there is no server");
     const errors: unknown[] = [];
     const { text } = await generateText({ model: remembering(fake({ text: "Hm." }), gone, { onError: (error) => errors.push(error) }), prompt: "When?" });
