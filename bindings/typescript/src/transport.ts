@@ -59,9 +59,10 @@ export class Transport {
   /** Sends a request until it is answered. Throws if there is no answer; an answer may be an error of the server. */
   async send(request: Request, call: Call): Promise<Response> {
     const { timeoutMs = call.slow ? undefined : (this.#options.timeoutMs ?? TIMEOUT_MS) } = call;
-    const limit = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
-    const signals = [call.signal, limit].filter((signal) => signal !== undefined);
-    const signal = AbortSignal.any(signals);
+    // Not `AbortSignal.timeout`, whose timer would outlive the call and keep Deno from its end.
+    const limit = new AbortController();
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => limit.abort(), timeoutMs);
+    const signal = call.signal ? AbortSignal.any([call.signal, limit.signal]) : limit.signal;
     const { method, url } = request;
     const headers = new Headers(request.headers);
     const body = method === "GET" ? undefined : await request.arrayBuffer();
@@ -81,11 +82,14 @@ export class Transport {
           const failure = failureOf(error, url);
           if (last || !(failure instanceof NotConnectedError || call.repeatable)) throw failure;
         }
-        await sleep(pause, signal);
+        await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause)), signal);
       }
     } catch (error) {
-      if (!limit?.aborted || call.signal?.aborted) throw call.signal?.aborted ? call.signal.reason : error;
+      if (call.signal?.aborted) throw call.signal.reason;
+      if (!limit.signal.aborted) throw error;
       throw new TimeLimitError(`there was no answer within ${timeoutMs} ms (timeoutMs); what the call changes is stored or not`, { cause: error });
+    } finally {
+      clearTimeout(timer);
     }
   }
 }
@@ -117,17 +121,13 @@ function failureOf(error: unknown, url: string): MnemonError {
   return new ConnectionLostError(text, { cause: error });
 }
 
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
+/** Waits for a promise, and throws the signal's reason as soon as it is aborted. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", abort);
-      resolve();
-    }, ms);
+    const abort = () => reject(signal.reason as Error);
+    if (signal.aborted) abort();
     signal.addEventListener("abort", abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
   });
 }
 
