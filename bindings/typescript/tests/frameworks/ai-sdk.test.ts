@@ -4,9 +4,9 @@ import { generateText, stepCountIs, streamText, tool, jsonSchema, wrapLanguageMo
 import { convertArrayToReadableStream, MockLanguageModelV4 } from "ai/test";
 import { describe, expect, it } from "vitest";
 
-import { type MemoryOptions, memoryMiddleware, memoryTools } from "../../src/adapters/ai-sdk.js";
-import { Mnemon, type Namespace } from "../../src/index.js";
-import { serve } from "./server.js";
+import { type MemoryOptions, memoryMiddleware, memoryTools } from "mnemon-engine/ai-sdk";
+import { Mnemon, type Namespace } from "mnemon-engine";
+import { serve } from "./serve.js";
 
 const served = serve();
 let users = 0;

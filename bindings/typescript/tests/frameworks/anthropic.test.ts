@@ -3,8 +3,8 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { expect, it } from "vitest";
 
-import { memoryTool } from "../../src/adapters/anthropic.js";
-import { serve } from "./server.js";
+import { memoryTool } from "mnemon-engine/anthropic";
+import { serve } from "./serve.js";
 
 const served = serve();
 

@@ -4,8 +4,8 @@ import { deltaChannelHistoryTests, specTest } from "@langchain/langgraph-checkpo
 import { emptyCheckpoint, INTERRUPT, RESUME, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, it } from "vitest";
 
-import { MnemonSaver } from "../../src/adapters/langgraph.js";
-import { serve } from "./server.js";
+import { MnemonSaver } from "mnemon-engine/langgraph";
+import { serve } from "./serve.js";
 
 const served = serve();
 let savers = 0;

@@ -4,8 +4,8 @@ import { Agent, type AgentInputItem, type Model, type ModelRequest, Runner, tool
 import { expect, it } from "vitest";
 import { z } from "zod";
 
-import { MnemonSession } from "../../src/adapters/openai-agents.js";
-import { serve } from "./server.js";
+import { MnemonSession } from "mnemon-engine/openai-agents";
+import { serve } from "./serve.js";
 
 const served = serve();
 let sessions = 0;
