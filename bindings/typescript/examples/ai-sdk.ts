@@ -6,7 +6,7 @@ import { Mnemon } from "mnemon-engine";
 import { memoryMiddleware, memoryTools } from "mnemon-engine/ai-sdk";
 
 const mnemon = new Mnemon({ url: process.env.MNEMON_URL ?? "http://127.0.0.1:7411" });
-const ada = mnemon.namespace("users/ada");
+const ada = mnemon.namespace("examples/ai-sdk");
 const usage = { inputTokens: { total: 0, noCache: 0, cacheRead: 0, cacheWrite: 0 }, outputTokens: { total: 0, text: 0, reasoning: 0 } };
 
 /** Stands for a chat model: it says what its memory has. */

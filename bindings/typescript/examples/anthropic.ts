@@ -21,7 +21,7 @@ const client = new Anthropic({
 });
 
 const answer = await client.beta.messages.toolRunner({
-  model: "claude-sonnet-4-5",
+  model: "fake",
   max_tokens: 1000,
   messages: [{ role: "user", content: "When do I row?" }],
   tools: [memoryTool(ada)],
