@@ -165,7 +165,10 @@ function contentOf(message: BaseMessage): Part[] {
 /** The message that a history stored, or those that a message of another program is. */
 function messagesOf(row: Message): BaseMessage[] {
   try {
-    const message = mapStoredMessageToChatMessage(row.metadata?.[KEY] as StoredMessage);
+    const { type, data } = row.metadata?.[KEY] as StoredMessage;
+    // Python has null where nothing is.
+    const given = Object.fromEntries(Object.entries(data).filter(([, value]) => value !== null));
+    const message = mapStoredMessageToChatMessage({ type, data: given as unknown as StoredMessage["data"] });
     if (textOf(contentOf(message)) === textOf(partsOf(row.content))) return [message];
   } catch {
     // Another program's.
