@@ -39,7 +39,7 @@ BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-de
 BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package test-typescript wheel test-python bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package test-typescript wheel test-python test-frameworks bench-python runtime \
 	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories clean
 
@@ -217,6 +217,17 @@ test-python: wheel ## the wheel: its programs in an empty environment, its tests
 	$(TARGET)/python/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run.py $(TARGET)/foreign
 	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
+
+# Their packages and those of `test-python` do not go together.
+FRAMEWORKS := $(TARGET)/frameworks
+ADAPTERS := adk agent_framework crewai pydantic_ai
+test-frameworks: wheel ## the adapters of requirements-frameworks.txt: tests, programs, types, and the tests that the frameworks carry
+	$(PYTHON) -m venv --clear $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements-frameworks.txt
+	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/pytest -q -p no:cacheprovider tests/frameworks
+	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/mypy --config-file= --strict --cache-dir=/dev/null \
+		$(ADAPTERS:%=python/mnemon/%.py) examples/frameworks
+	$(FRAMEWORKS)/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run_frameworks.py $(TARGET)/foreign
 
 bench-python: wheel ## the wheel beside the command, LangGraph's savers and stores, and LlamaIndex (SHORT=1: little of each)
 	$(BUILD)

@@ -69,6 +69,7 @@ impl BlockingEngine<'_> {
         Engine:
         fn put(namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport>;
         fn put_all(messages: Vec<(Namespace, Message)>) -> Result<PutReport>;
+        fn put_in_batches(namespace: &Namespace, lists: Vec<Vec<Message>>) -> Result<PutReport>;
         fn flush() -> Result<FlushReport>;
         fn link() -> Result<LinkReport>;
         fn recall(namespace: &Namespace, query: Query) -> Result<Hits>;

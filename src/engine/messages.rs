@@ -51,6 +51,23 @@ impl Engine {
         timed(span, self.core().writer.commit(Commit::Grouped, apply)).await
     }
 
+    /// Same as [`Engine::put`], and memory blocks take the new messages: those of each list and session are a batch of the
+    /// session, as if it had flushed them. They take it when a memory of the session is opened next, or flushes.
+    ///
+    /// # Errors
+    /// Those of [`Engine::put`].
+    #[doc(hidden)]
+    pub async fn put_in_batches(&self, namespace: &Namespace, lists: Vec<Vec<Message>>) -> Result<PutReport> {
+        lists.iter().flatten().try_for_each(Message::check)?;
+        let span = call_span!(INFO "put", messages = lists.iter().map(Vec::len).sum::<usize>());
+        let namespace = namespace.clone();
+        let apply = move |transaction: &Transaction| {
+            let put = transaction.edit_messages().put_in_batches(&namespace, &lists)?;
+            Ok(PutReport { new: put.new, replaced: put.replaced, unchanged: put.unchanged })
+        };
+        timed(span, self.core().writer.commit(Commit::Grouped, apply)).await
+    }
+
     /// Embeds and indexes all pending messages. Once it returns, all messages put before are found by meaning, too.
     ///
     /// # Errors

@@ -140,7 +140,10 @@ impl Core {
 
     fn begin(&self, replica: &Replica, asked: Arc<OpenQuestion>) {
         match self.this() {
-            Some(core) => self.send(replica, Arc::new(Underway { engine: WeakEngine::new(&core), asked })),
+            Some(core) => {
+                let of = core.shared.replica.as_ref().map(Arc::downgrade).unwrap_or_default();
+                self.send(replica, Arc::new(Underway { engine: WeakEngine::new(&core), replica: of, asked }));
+            }
             None => self.end(replica, &asked, Err(Error::Closed)),
         }
     }
@@ -224,6 +227,8 @@ impl Core {
 /// those who wait for it are told: they would wait for ever.
 struct Underway {
     engine: WeakEngine,
+    // Without the engine's file, which is closed before the last answer comes.
+    replica: Weak<Replica>,
     asked: Arc<OpenQuestion>,
 }
 
@@ -263,7 +268,12 @@ impl Drop for Underway {
         let error = Error::SharedDatabase { reason, transient: true };
         let _ = self.visit(|core, replica| core.end(replica, &self.asked, Err(error)));
         if !self.asked.has_ended() {
-            self.asked.end(Err(Arc::new(Error::Closed)));
+            let next = self.replica.upgrade().and_then(|replica| replica.questions.close(&self.asked, false));
+            let next = next.and_then(|(_, next)| next);
+            [Some(&self.asked), next.as_ref()]
+                .into_iter()
+                .flatten()
+                .for_each(|it| it.end(Err(Arc::new(Error::Closed))));
         }
     }
 }

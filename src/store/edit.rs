@@ -1,7 +1,7 @@
 //! The steps of which every change of messages consists, on the tables of messages, which are all open meanwhile.
 //!
 //! Only this file knows the consequences of a change of a message. Invariants at the end of each step:
-//! - A message is in the history of its session. If it expires, a row says when. Its versions are removed with it.
+//! - A message is in the history of its session. Its versions are removed with it.
 //! - A message has its vectors or is pending, in every live generation, if and only if it has text and is not in the
 //!   buffer.
 //! - The state of a session at each of its checkpoints can be restored from what is stored.
@@ -12,21 +12,20 @@ use super::{
     audit::Holds,
     checkpoints::Checkpoints,
     codec,
-    effects::{BufferChange, Effects, IndexNeed, UnindexedChange},
-    generations::Generations,
+    consequences::Consequences,
+    effects::IndexNeed,
+    lifetimes::Lifetimes,
     message_record::{MessageRecord, StoredMessage},
-    message_versions::{self, VersionKey},
-    namespaces::{self, Namespaces},
+    namespaces,
     put_times::PutTimes,
     schema::*,
     sessions::{self, Window},
     tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
-    vectors::Vectors,
 };
 use crate::{
     error::{Error, Result},
-    ids::{GenerationId, Namespace, NamespaceId},
-    message::{Message, Timestamp},
+    ids::{Namespace, NamespaceId},
+    message::Timestamp,
 };
 
 /// A namespace that is being edited.
@@ -66,12 +65,7 @@ pub(super) struct Edit<'t> {
     messages: WriteTable<'t, (u32, u64), Bytes>,
     pub(super) ids: WriteTable<'t, (u32, &'static str), u64>,
     history: WriteTable<'t, (u32, u32, u64), u32>,
-    /// Opened when the first message that expires is written or deleted.
-    expiry: Option<WriteTable<'t, (i64, &'static str, u64), ()>>,
-    /// Opened when the first message is replaced or deleted.
-    versions: Option<WriteTable<'t, VersionKey, Bytes>>,
-    /// The times to live of the namespaces whose messages were put without a time of expiry.
-    times_to_live: HashMap<NamespaceId, Option<i64>>,
+    lifetimes: Lifetimes<'t>,
     /// The records of the namespaces that were opened, written at the end.
     records: HashMap<Namespace, NamespaceRecord>,
     /// The first sequence numbers of the messages that are put.
@@ -91,9 +85,7 @@ impl<'t> Edit<'t> {
             messages: tables.table(MESSAGES)?,
             ids: tables.table(IDS)?,
             history: tables.table(HISTORY)?,
-            expiry: None,
-            versions: None,
-            times_to_live: HashMap::new(),
+            lifetimes: Lifetimes::new(tables),
             records: HashMap::new(),
             first_put: HashMap::new(),
             replaced: Vec::new(),
@@ -111,6 +103,7 @@ impl<'t> Edit<'t> {
             PutTimes(self.tables).note(namespace, first)?;
         }
         let mut effects = self.consequences.finish()?;
+        effects.next_expiry = self.lifetimes.next_expiry;
         // A text may have moved to another message, as those of a list do.
         effects.replaced = self.replaced;
         effects.replaced.retain(|text| !self.replacing.contains(text));
@@ -180,10 +173,11 @@ impl<'t> Edit<'t> {
         seq.map(|seq| self.stored(namespace, seq)).transpose()
     }
 
-    /// The message with this id that a put replaces. One that has expired is deleted: the put is that of a new message.
+    /// The message with this id that a put replaces. One that has expired is deleted, and the put is of a new message, unless
+    /// a legal hold keeps it.
     pub(super) fn find_live(&mut self, namespace: &mut OpenNamespace, id: &str) -> Result<Option<StoredMessage>> {
         match self.find(namespace, id)? {
-            Some(old) if old.record.has_expired() => {
+            Some(old) if old.record.has_expired() && !Holds(self.tables).is_held(&namespace.name)? => {
                 self.forget(namespace, old)?;
                 Ok(None)
             }
@@ -191,35 +185,14 @@ impl<'t> Edit<'t> {
         }
     }
 
-    /// Gives a record that is put, if it has no time of expiry, that of its namespace's time to live. The same message put
-    /// again keeps the time that `old` has.
+    /// Gives a record that is put instead of `old` the time of expiry that it has by its namespace's time to live.
     pub(super) fn with_expiry(
         &mut self,
         namespace: &OpenNamespace,
         old: Option<&StoredMessage>,
         record: MessageRecord,
     ) -> Result<MessageRecord> {
-        if record.expires_at.is_some() {
-            return Ok(record);
-        }
-        let ttl = match self.times_to_live.get(&namespace.id()) {
-            Some(known) => *known,
-            None => {
-                let ttl = Namespaces(self.tables).time_to_live(namespace.id())?;
-                self.times_to_live.insert(namespace.id(), ttl);
-                ttl
-            }
-        };
-        let Some(ttl) = ttl else { return Ok(record) };
-        let expires_at = match old.map(|old| &old.record) {
-            Some(old)
-                if *old == (MessageRecord { revision: old.revision, expires_at: old.expires_at, ..record.clone() }) =>
-            {
-                old.expires_at
-            }
-            _ => Some(Timestamp::now().as_micros().saturating_add(ttl)),
-        };
-        Ok(MessageRecord { expires_at, ..record })
+        self.lifetimes.with_expiry(namespace.id(), old.map(|old| &old.record), record)
     }
 
     /// The message with this sequence number.
@@ -301,8 +274,7 @@ impl<'t> Edit<'t> {
                     && old.position != SessionPosition::Buffer
                     && new.position != SessionPosition::Buffer =>
             {
-                self.set_expiry(namespace, seq, old.record.expires_at, new.record.expires_at)?;
-                self.write(namespace, new, false)
+                self.write(namespace, old.record.expires_at, new, false)
             }
             (old, new) => {
                 if let (Some(old), Some(new)) = (&old, &new) {
@@ -330,8 +302,7 @@ impl<'t> Edit<'t> {
     fn add(&mut self, namespace: &mut OpenNamespace, stored: StoredMessage) -> Result<()> {
         namespace.record.messages += 1;
         self.ids.insert((namespace.record.id, stored.record.id.as_str()), stored.seq)?;
-        self.set_expiry(namespace, stored.seq, None, stored.record.expires_at)?;
-        self.write(namespace, stored, true)
+        self.write(namespace, None, stored, true)
     }
 
     /// Replaces a message, which keeps its position. If its session changes, it becomes the last message there, in
@@ -344,16 +315,17 @@ impl<'t> Edit<'t> {
     ) -> Result<()> {
         self.note_replaced(&old, &record)?;
         if self.tables.keeps_versions() && !old.record.same_content(&record) {
-            message_versions::keep(self.versions()?, namespace.id(), old.seq, &old.record)?;
+            let key = (namespace.record.id, old.seq);
+            self.lifetimes.keep_version(&self.messages, &namespace.name, key, &old.record)?;
         }
         if record.session != old.record.session {
-            let versions = message_versions::records(self.versions()?, namespace.id(), old.seq)?;
+            let versions = self.lifetimes.versions(namespace.id(), old.seq)?;
             self.remove(namespace, old)?;
             record.revision = namespace.fresh_number();
             let seq = self.insert(namespace, record, SessionPosition::LongTerm(None))?;
             return versions
                 .iter()
-                .try_for_each(|(until, version)| self.add_version(namespace, seq, *until, version).map(drop));
+                .try_for_each(|(until, version)| self.set_version(namespace, seq, *until, Some(version)).map(drop));
         }
         self.keep_old(namespace, &old)?;
         let keeps_vectors = old.record.same_vectors(&record);
@@ -361,8 +333,7 @@ impl<'t> Edit<'t> {
         if !keeps_vectors && old.position != SessionPosition::Buffer {
             self.consequences.outdate(namespace.id(), old.seq);
         }
-        self.set_expiry(namespace, old.seq, old.record.expires_at, record.expires_at)?;
-        self.write(namespace, StoredMessage { record, ..old }, !keeps_vectors)
+        self.write(namespace, old.record.expires_at, StoredMessage { record, ..old }, !keeps_vectors)
     }
 
     /// Notes the text of a message that another one replaces, unless it was not embedded.
@@ -400,8 +371,19 @@ impl<'t> Edit<'t> {
 
     /// Deletes a message with its versions and all that was derived from it, and does not keep it for a checkpoint.
     pub(super) fn forget(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
-        message_versions::remove(self.versions()?, namespace.id(), old.seq)?;
+        let key = (namespace.record.id, old.seq);
+        self.lifetimes.remove_versions(&self.messages, &namespace.name, key, |_| true)?;
         self.take_out(namespace, old)
+    }
+
+    /// Deletes what has expired of a message: its versions, or all of it.
+    pub(super) fn forget_expired(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
+        if old.record.has_expired() {
+            self.note_gone(&old)?;
+            return self.forget(namespace, old);
+        }
+        let key = (namespace.record.id, old.seq);
+        self.lifetimes.remove_versions(&self.messages, &namespace.name, key, MessageRecord::has_expired)
     }
 
     fn take_out(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
@@ -410,7 +392,7 @@ impl<'t> Edit<'t> {
         self.messages.remove(key)?;
         self.ids.remove((key.0, old.record.id.as_str()))?;
         self.history.remove((key.0, old.session, old.seq))?;
-        self.set_expiry(namespace, old.seq, old.record.expires_at, None)?;
+        self.lifetimes.set_expiry(&self.messages, &namespace.name, key, old.record.expires_at, None)?;
         PutTimes(self.tables).message_removed(namespace.id(), old.seq, &self.messages)?;
         self.consequences.message_changed(namespace.id(), old.seq, IndexNeed::Gone);
         if old.position == SessionPosition::Buffer {
@@ -451,51 +433,32 @@ impl<'t> Edit<'t> {
                 return Ok(());
             }
         }
-        self.write(namespace, StoredMessage { position, ..old }, true)
+        self.write(namespace, old.record.expires_at, StoredMessage { position, ..old }, true)
     }
 
-    /// Stores a version of a message. Returns false if it has one until this time, which is replaced.
-    pub(super) fn add_version(
+    /// Stores what a message was until a time, or with `None` removes it. Returns false if there was such a version.
+    pub(super) fn set_version(
         &mut self,
         namespace: &OpenNamespace,
         seq: u64,
         until: Timestamp,
-        version: &MessageRecord,
+        version: Option<&MessageRecord>,
     ) -> Result<bool> {
         let key = (namespace.record.id, seq, until.as_micros());
-        Ok(self.versions()?.insert(key, codec::encode(version).as_slice())?.is_none())
+        self.lifetimes.set_version(&self.messages, &namespace.name, key, version)
     }
 
-    fn versions(&mut self) -> Result<&mut WriteTable<'t, VersionKey, Bytes>> {
-        if self.versions.is_none() {
-            self.versions = Some(self.tables.table(MESSAGE_VERSIONS)?);
-        }
-        Ok(self.versions.as_mut().expect("set above"))
-    }
-
-    /// Notes when a message expires, instead of when it did.
-    fn set_expiry(&mut self, namespace: &OpenNamespace, seq: u64, old: Option<i64>, new: Option<i64>) -> Result<()> {
-        if old == new {
-            return Ok(());
-        }
-        if self.expiry.is_none() {
-            self.expiry = Some(self.tables.table(MESSAGE_EXPIRY)?);
-        }
-        let expiry = self.expiry.as_mut().expect("set above");
-        if let Some(old) = old {
-            expiry.remove((old, namespace.name.as_str(), seq))?;
-        }
-        if let Some(new) = new {
-            expiry.insert((new, namespace.name.as_str(), seq), ())?;
-            let next = self.consequences.effects.next_expiry.into_iter().chain(Timestamp::from_micros(new)).min();
-            self.consequences.effects.next_expiry = next;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, namespace: &OpenNamespace, stored: StoredMessage, needs_vectors: bool) -> Result<()> {
+    fn write(
+        &mut self,
+        namespace: &OpenNamespace,
+        expired_at: Option<i64>,
+        stored: StoredMessage,
+        needs_vectors: bool,
+    ) -> Result<()> {
         let StoredMessage { seq, session, position, record } = stored;
-        self.messages.insert((namespace.record.id, seq), codec::encode(&record).as_slice())?;
+        let key = (namespace.record.id, seq);
+        self.messages.insert(key, codec::encode(&record).as_slice())?;
+        self.lifetimes.set_expiry(&self.messages, &namespace.name, key, expired_at, record.expires_at)?;
         self.history.insert((namespace.record.id, session, seq), position.number())?;
         if position != SessionPosition::Buffer {
             self.consequences.history_changed(&namespace.name, &record.session);
@@ -551,85 +514,5 @@ impl<'t> Edit<'t> {
     fn keep_old(&self, namespace: &OpenNamespace, old: &StoredMessage) -> Result<()> {
         // Opens the tables of checkpoints only when a message changes: most puts change none.
         Checkpoints(self.tables).keep_message(namespace.id(), old.session, old.seq, &old.record, old.position)
-    }
-}
-
-/// Applies the consequences of a change to derived data, and collects its effects. Pending entries are written at once;
-/// [`Consequences::finish`] erases the vectors of all messages together.
-struct Consequences<'t> {
-    tables: &'t WriteTransaction,
-    /// Opened when the first message enters or leaves long-term memory: changes of buffers alone do not need them.
-    live: Option<Live<'t>>,
-    /// The messages whose vectors are to be erased.
-    outdated: Vec<(NamespaceId, u64)>,
-    effects: Effects,
-}
-
-/// The generations that take writes, and the open table of pending messages.
-struct Live<'t> {
-    generations: Vec<GenerationId>,
-    pending: WriteTable<'t, (u32, u32, u64), u64>,
-}
-
-impl<'t> Consequences<'t> {
-    fn new(tables: &'t WriteTransaction) -> Self {
-        Consequences { tables, live: None, outdated: Vec::new(), effects: Effects::default() }
-    }
-
-    /// Makes a message pending at this revision in all live generations, or with `None` no longer pending.
-    fn set_pending(&mut self, namespace: NamespaceId, seq: u64, revision: Option<u64>) -> Result<()> {
-        let Live { generations, pending } = self.live()?;
-        for generation in generations {
-            let key = (generation.0, namespace.0, seq);
-            match revision {
-                Some(revision) => pending.insert(key, revision)?,
-                None => pending.remove(key)?,
-            };
-        }
-        self.effects.pending += u64::from(revision.is_some());
-        Ok(())
-    }
-
-    /// Marks a message whose vectors [`Consequences::finish`] erases.
-    fn outdate(&mut self, namespace: NamespaceId, seq: u64) {
-        self.outdated.push((namespace, seq));
-    }
-
-    /// Records a change of a message.
-    fn message_changed(&mut self, namespace: NamespaceId, seq: u64, need: IndexNeed) {
-        self.effects.unindexed.push(UnindexedChange { namespace, seq, need });
-    }
-
-    /// Records that a message entered its session's buffer or changed in it, or with `None` that it left.
-    fn buffer_changed(&mut self, namespace: &Namespace, session: &str, seq: u64, message: Option<Message>) {
-        let (namespace, session) = (namespace.clone(), session.to_owned());
-        self.effects.buffers.push(BufferChange { namespace, session, seq, message });
-    }
-
-    /// Records that a session's messages in long-term memory, or its window, changed.
-    fn history_changed(&mut self, namespace: &Namespace, session: &str) {
-        // A bulk of messages changes mostly one session.
-        let last = self.effects.histories.last();
-        if last.is_none_or(|(last, name)| last != namespace || name != session) {
-            self.effects.histories.push((namespace.clone(), session.to_owned()));
-        }
-    }
-
-    /// Erases the outdated vectors.
-    fn finish(mut self) -> Result<Effects> {
-        if !self.outdated.is_empty() {
-            for generation in self.live()?.generations.clone() {
-                self.effects.removed.extend(Vectors(self.tables).erase(generation, &self.outdated)?);
-            }
-        }
-        Ok(self.effects)
-    }
-
-    fn live(&mut self) -> Result<&mut Live<'t>> {
-        if self.live.is_none() {
-            let (generations, pending) = (Generations(self.tables).live()?, self.tables.table(PENDING)?);
-            self.live = Some(Live { generations, pending });
-        }
-        Ok(self.live.as_mut().expect("set above"))
     }
 }

@@ -1,5 +1,7 @@
 //! Changes of messages: putting, updating and deleting them.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -7,6 +9,7 @@ use super::{
     edit::{Edit, OpenNamespace},
     message_record::{MessageRecord, StoredMessage},
     schema::*,
+    sessions::Batches,
     tables::WriteTransaction,
 };
 use crate::{
@@ -25,7 +28,7 @@ pub(crate) struct PutResult {
 }
 
 impl PutResult {
-    /// Stores a message and counts it. A new one gets this position.
+    /// Stores a message and counts it. A new one gets this position, and its number is returned.
     fn put(
         &mut self,
         edit: &mut Edit<'_>,
@@ -33,12 +36,12 @@ impl PutResult {
         old: Option<StoredMessage>,
         record: MessageRecord,
         position: SessionPosition,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let record = edit.with_expiry(namespace, old.as_ref(), record)?;
         match old {
             None => {
-                edit.insert(namespace, record, position)?;
                 self.new += 1;
+                return edit.insert(namespace, record, position).map(Some);
             }
             Some(old) if old.record == (MessageRecord { revision: old.record.revision, ..record.clone() }) => {
                 self.unchanged += 1;
@@ -48,7 +51,7 @@ impl PutResult {
                 self.replaced += 1;
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -67,6 +70,36 @@ impl EditMessages<'_> {
             let record = MessageRecord::new(message, 0);
             let old = edit.find_live(&mut namespace, &message.id)?;
             result.put(&mut edit, &mut namespace, old, record, SessionPosition::LongTerm(None))?;
+            edit.close(namespace);
+        }
+        edit.finish()?;
+        Ok(result)
+    }
+
+    /// Same as [`put`](Self::put), and the new messages of each list and session are a batch of the session, as if they had
+    /// been flushed together.
+    pub(crate) fn put_in_batches(&self, namespace: &Namespace, lists: &[Vec<Message>]) -> Result<PutResult> {
+        let mut result = PutResult::default();
+        let mut edit = Edit::begin(self.0)?;
+        for list in lists {
+            let mut namespace = edit.open(namespace)?;
+            let (id, mut batches) = (namespace.id(), BTreeMap::new());
+            for message in list {
+                let session = edit.session(&mut namespace, &message.session)?;
+                let (number, ends) = match batches.get(&session) {
+                    Some(&(number, ends)) => (number, Some(ends)),
+                    None => (Batches(self.0).next_number(id, session)?, None),
+                };
+                let record = MessageRecord::new(message, 0);
+                let old = edit.find_live(&mut namespace, &message.id)?;
+                let position = SessionPosition::LongTerm(Some(number));
+                if let Some(seq) = result.put(&mut edit, &mut namespace, old, record, position)? {
+                    batches.insert(session, (number, (ends.map_or(seq, |(first, _)| first), seq)));
+                }
+            }
+            for (session, (number, ends)) in batches {
+                Batches(self.0).put(id, session, number, ends)?;
+            }
             edit.close(namespace);
         }
         edit.finish()?;

@@ -1,7 +1,9 @@
 //! Expiry: what is due to be deleted, messages and documents.
 //!
 //! When a message expires is in its record, so a read that has the record needs no look here. The rows that lead to what is
-//! due are kept by `edit` and `edit_documents`: one for each message and document that expires.
+//! due are kept by `lifetimes` and `edit_documents`.
+
+use std::collections::BTreeSet;
 
 use super::{
     audit::Holds,
@@ -55,16 +57,17 @@ impl Expiry<'_, WriteTransaction> {
     }
 
     /// Deletes up to `limit` messages and `limit` documents that expired before `now`, but none of a namespace under a
-    /// legal hold. A message goes with the versions of it that checkpoints keep.
+    /// legal hold. A message goes with its versions, and a version at its own time.
     pub(crate) fn delete_due(&self, now: Timestamp, limit: usize) -> Result<()> {
         EditDocuments(self.0).delete_expired(now, limit)?;
-        let mut due: Vec<(Namespace, u64)> = Vec::new();
+        // A message and versions of it may be due together.
+        let mut due: BTreeSet<(Namespace, u64)> = BTreeSet::new();
         for entry in self.0.table(MESSAGE_EXPIRY)?.range(..(now.as_micros() + 1, "", 0))? {
             let (key, _) = entry?;
             let (_, name, seq) = key.value();
             let name = Namespace::new(name)?;
             if !Holds(self.0).is_held(&name)? {
-                due.push((name, seq));
+                due.insert((name, seq));
             }
             if due.len() == limit {
                 break;
@@ -74,9 +77,10 @@ impl Expiry<'_, WriteTransaction> {
         for (name, seq) in due {
             let mut namespace = edit.open(&name)?;
             let old = edit.stored(&namespace, seq)?;
-            Checkpoints(self.0).remove_old_messages(namespace.id(), old.session, seq)?;
-            edit.note_gone(&old)?;
-            edit.forget(&mut namespace, old)?;
+            if old.record.has_expired() {
+                Checkpoints(self.0).remove_old_messages(namespace.id(), old.session, seq)?;
+            }
+            edit.forget_expired(&mut namespace, old)?;
             edit.close(namespace);
         }
         edit.finish()

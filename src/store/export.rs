@@ -201,8 +201,11 @@ impl<T: Tables, W: FnMut(&ExportLine) -> Result<()>> Writer<'_, T, W> {
             self.message(record, Place::new(seq, SessionPosition::read(position.value()), None))?;
             if let Some(versions) = &versions {
                 let records = self.found(message_versions::records(versions, namespace, seq))?.unwrap_or_default();
-                let line = |(until, record)| self.message(record, Place::until(seq, until));
-                records.into_iter().try_for_each(line)?;
+                for (until, record) in records {
+                    if !self.leaves_out(record.expires_at) {
+                        self.message(record, Place::until(seq, until))?;
+                    }
+                }
             }
         }
         Ok(())

@@ -18,6 +18,7 @@ use super::{
     edit_sessions::EditSessions,
     generations::records,
     journal::Journal,
+    lifetimes::Lifetimes,
     message_record::{MessageRecord, OldMessage},
     message_versions,
     namespaces::Namespaces,
@@ -110,7 +111,7 @@ impl EditForget<'_> {
         Holds(self.0).check(name)?;
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
         let mut touched = TouchedSessions::new();
-        self.old_messages(id, piece, &mut touched, result)?;
+        self.old_messages(name, id, piece, &mut touched, result)?;
         let mut edit = Edit::begin(self.0)?;
         let mut namespace = edit.open(name)?;
         for message in ids {
@@ -130,7 +131,7 @@ impl EditForget<'_> {
         let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
         let Some(number) = Sessions(self.0).number(id, session)? else { return Ok(()) };
         ForgetTexts(self.0).records(name, piece, |record| result.note(&record))?;
-        self.old_messages(id, piece, &mut TouchedSessions::new(), result)?;
+        self.old_messages(name, id, piece, &mut TouchedSessions::new(), result)?;
         let batches = Batches(self.0).next_number(id, number)?;
         result.forgotten.block_states += Blocks(self.0).drop_states(id, number, |batch| batch < batches)?;
         self.delete_session(name, session, result)?;
@@ -189,7 +190,7 @@ impl EditForget<'_> {
         ForgetTexts(self.0).records(name, &own, |record| result.note(&record))?;
         let texts = Namespaces(self.0).record(&name.document_texts())?.map_or(0, |record| record.messages);
         result.forgotten.document_texts += texts;
-        self.old_messages(id, piece, &mut TouchedSessions::new(), result)?;
+        self.old_messages(name, id, piece, &mut TouchedSessions::new(), result)?;
         result.forgotten.sessions += Sessions(self.0).all(id)?.len() as u64;
         let totals = Namespaces(self.0).delete(&[(name.clone(), id)])?;
         result.forgotten.messages += totals.messages;
@@ -202,6 +203,7 @@ impl EditForget<'_> {
     /// Deletes the earlier versions of messages that a piece selects, also those that are kept for checkpoints.
     fn old_messages(
         &self,
+        name: &Namespace,
         id: NamespaceId,
         piece: &ForgetPiece,
         touched: &mut TouchedSessions,
@@ -233,8 +235,8 @@ impl EditForget<'_> {
         })?;
         result.forgotten.old_messages += (keys.len() + versions.len()) as u64;
         keys.into_iter().try_for_each(|key| Checkpoints(self.0).remove_old_message(key))?;
-        let mut table = self.0.table(MESSAGE_VERSIONS)?;
-        versions.into_iter().try_for_each(|key| table.remove(key).map(drop))
+        let (messages, mut lifetimes) = (self.0.table(MESSAGES)?, Lifetimes::new(self.0));
+        versions.into_iter().try_for_each(|key| lifetimes.set_version(&messages, name, key, None).map(drop))
     }
 
     /// Drops what was made of forgotten messages, and deletes sessions that have no message left.

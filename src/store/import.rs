@@ -234,7 +234,7 @@ impl ImportedSession {
             let edit = &mut target.documents.edit;
             let is_known = edit.find(&namespace.open, &message.id)?.is_some_and(|known| known.seq == seq);
             let version = MessageRecord::new(&message, 0);
-            let is_new = is_known && edit.add_version(&namespace.open, seq, until, &version)?;
+            let is_new = is_known && edit.set_version(&namespace.open, seq, until, Some(&version))?;
             return target.ensure(is_new, || {
                 let (id, seq) = (&message.id, place.seq);
                 format!("no message with the id {id:?} and seq {seq} before this version of it, or a second version until {until}")

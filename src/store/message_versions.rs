@@ -5,12 +5,7 @@
 
 use serde::Serialize;
 
-use super::{
-    codec,
-    message_record::MessageRecord,
-    schema::*,
-    tables::{ReadableTable, WriteTable},
-};
+use super::{codec, message_record::MessageRecord, schema::*, tables::ReadableTable};
 use crate::{
     error::{Error, Result},
     ids::NamespaceId,
@@ -90,25 +85,12 @@ pub(super) fn visit(
     Ok(())
 }
 
-/// Keeps a message as it is until now. If the clock was set back, it ends just after the version before it.
-pub(super) fn keep(
-    table: &mut WriteTable<'_, VersionKey, Bytes>,
+/// The time of the newest version of a message, in microseconds; `i64::MIN` if it has none.
+pub(super) fn last(
+    table: &impl ReadableTable<VersionKey, Bytes>,
     NamespaceId(namespace): NamespaceId,
     seq: u64,
-    record: &MessageRecord,
-) -> Result<()> {
+) -> Result<i64> {
     let last = table.range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))?.next_back();
-    let last = last.transpose()?.map_or(i64::MIN, |(key, _)| key.value().2);
-    let until = Timestamp::now().as_micros().max(last.saturating_add(1));
-    table.insert((namespace, seq, until), codec::encode(record).as_slice())?;
-    Ok(())
-}
-
-/// Removes the versions of a message.
-pub(super) fn remove(
-    table: &mut WriteTable<'_, VersionKey, Bytes>,
-    NamespaceId(namespace): NamespaceId,
-    seq: u64,
-) -> Result<()> {
-    table.remove_range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))
+    Ok(last.transpose()?.map_or(i64::MIN, |(key, _)| key.value().2))
 }

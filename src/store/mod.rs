@@ -55,7 +55,9 @@ mod vectors;
 
 mod removal;
 
+mod consequences;
 mod edit;
+mod lifetimes;
 
 mod edit_documents;
 mod edit_messages;

@@ -188,10 +188,7 @@ tables! {
         table: PrimaryTable::MESSAGE_VERSIONS,
         key: |(id, seq, until)| (Owner::Number(id), vec![seq.into(), Cell::Int(until)]),
         value: |record| rows::message_cells(codec::decode(record)?, SessionPosition::LongTerm(None)),
-        apply: Some(Apply {
-            key: |id, _, key| Ok((id, key.int()?, key.int()?)),
-            value: |cells| Ok(codec::encode(&rows::message(cells)?.0)),
-        }),
+        apply: None,
     });
 
     /// (namespace, session, block, checkpoint) → [`OldBlock`]: the block at that checkpoint, if it has changed since.
@@ -228,7 +225,8 @@ tables! {
     /// are found without a pass over all namespaces.
     DOCUMENT_EXPIRY: (i64, &str, &str) => () = "document_expiry", Keys::Global;
 
-    /// (time in microseconds, namespace by name, sequence number): when messages expire. By name, as with documents.
+    /// (time in microseconds, namespace by name, sequence number): when messages and their versions expire. By name, as with
+    /// documents.
     MESSAGE_EXPIRY: (i64, &str, u64) => () = "message_expiry", Keys::Global;
 
     /// Namespace → the time to live of its messages in microseconds, if it has one.

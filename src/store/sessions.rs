@@ -146,14 +146,15 @@ impl<T: Tables> Messages<'_, T> {
         ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
     }
 
-    /// The earlier versions of the message with this id, oldest first.
+    /// The earlier versions of the message with this id, oldest first, without those that have expired.
     pub(crate) fn versions(&self, namespace: NamespaceId, id: &str) -> Result<Vec<MessageVersion>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(Vec::new()) };
         if MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?.is_none() {
             return Ok(Vec::new());
         }
         let records = message_versions::records(&self.0.table(MESSAGE_VERSIONS)?, namespace, seq)?;
-        records.into_iter().map(|(until, record)| Ok(MessageVersion { message: record.message()?, until })).collect()
+        let live = records.into_iter().filter(|(_, record)| !record.has_expired());
+        live.map(|(until, record)| Ok(MessageVersion { message: record.message()?, until })).collect()
     }
 
     /// What the messages of a namespace were at a time, of those that have changed since, with their sequence numbers. Cost:
@@ -199,14 +200,15 @@ impl Messages<'_, Arc<ReadTransaction>> {
 }
 
 impl MessageReader {
-    /// The message with this sequence number, unless it has expired by now.
+    /// The message with this sequence number, unless it has expired by now, or what it was has.
     pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
         let Some(now) = MessageRecord::read_live(&self.messages, namespace.0, seq)? else { return Ok(None) };
         let then = match &self.as_of {
             Some((versions, time)) => message_versions::as_of(versions, namespace, seq, *time)?,
             None => None,
         };
-        then.unwrap_or(now).message().map(Some)
+        let read = then.unwrap_or(now);
+        if read.has_expired() { Ok(None) } else { read.message().map(Some) }
     }
 
     /// The id of the message with this sequence number.

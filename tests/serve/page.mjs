@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { spawn, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -125,6 +126,55 @@ async function fill(server) {
   }
 }
 
+// What is said to a server with a language model, and what that answers: to the kind of block that asks, by a word of the conversation.
+const SAID = {
+  boat: [
+    { id: "b1", role: "user", name: "Ada", content: "I have bought a boat, the Petrel. She lies at the harbour of Porto.", created_at: "2026-03-02T18:00:00Z" },
+    { id: "b2", role: "assistant", content: "Congratulations! Will you row her on Thursdays, as the old one?", created_at: "2026-03-02T18:01:00Z" },
+  ],
+  work: [
+    { id: "w1", role: "user", name: "Ada", content: "The release moved to Thursday, so I row on Fridays now.", created_at: "2026-03-03T09:00:00Z" },
+    { id: "w2", role: "assistant", content: "Noted: the release on Thursday, the boat on Friday.", created_at: "2026-03-03T09:01:00Z" },
+  ],
+};
+const text = (...facts) => JSON.stringify({ insert: facts.map((text) => ({ text })) });
+const ANSWERS = {
+  "You keep a collection": {
+    Petrel: text("Ada owns a boat called Petrel.", "Ada keeps her boat at the harbour of Porto."), Fridays: text("Ada rows on Fridays."),
+    walnuts: text("Ada is allergic to walnuts."),
+  },
+  "You keep a profile": { Petrel: `{"name": "Ada", "boat": "Petrel"}`, Fridays: "{}", walnuts: `{"allergies": ["walnuts"]}` },
+  "You keep the summary": { Petrel: "Ada bought the boat Petrel, which lies in Porto.", Fridays: "Ada rows on Fridays, as the release is on Thursday.", walnuts: "Ada told of an allergy." },
+};
+const RULES = `[[namespaces]]
+blocks = [{ collection = { name = "facts" } }, { profile = { name = "profile" } }, { summary = { name = "so_far" } }]
+`;
+
+// A server with OpenAI's protocol, whose model answers as recorded. Its first answer about Fridays to the collection is of no use.
+async function recordedModel() {
+  let isWrong = true;
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (part) => body += part);
+    request.on("end", () => {
+      const [{ content: instructions }, { content: asked }] = JSON.parse(body).messages;
+      const kind = Object.keys(ANSWERS).find((beginning) => instructions.startsWith(beginning));
+      const said = asked.split(/onversation:\n|New messages:\n/).at(-1);
+      let content = Object.entries(ANSWERS[kind]).find(([word]) => said.includes(word))?.[1];
+      // The model is not there for anything else.
+      if (content === undefined) return response.writeHead(503).end();
+      if (isWrong && content === ANSWERS["You keep a collection"].Fridays) [isWrong, content] = [false, "Gladly! What shall I do?"];
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({
+        choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
+        usage: { prompt_tokens: 800, completion_tokens: Math.ceil(content.length / 4) },
+      }));
+    });
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return server;
+}
+
 describe("the page", { skip }, () => {
   let browser, server, origin;
   before(async () => {
@@ -168,8 +218,8 @@ describe("the page", { skip }, () => {
   const shot = async (page, name) => {
     if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) });
   };
-  const until = async (what, holds) => {
-    for (let tries = 0; tries < 100; tries++) {
+  const until = async (what, holds, most = 100) => {
+    for (let tries = 0; tries < most; tries++) {
       if (await holds()) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -346,6 +396,7 @@ describe("the page", { skip }, () => {
     const shown = page.locator("ul[aria-label=Blocks] > li");
     await until("the blocks", async () => await shown.count() === 2);
     assert.deepEqual(await shown.locator("code").allTextContents(), ["summary", "facts"]);
+    assert.match(await page.locator("#view > .stack").innerText(), /^States of blocks\nsummary/);
     assert.deepEqual(JSON.parse(await shown.nth(1).locator("pre").textContent()), HOSTILE);
     assert.equal(await page.locator("img, iframe, svg[onload], script:not(body > script)").count(), 0);
     await shot(page, "blocks");
@@ -724,5 +775,85 @@ describe("the page", { skip }, () => {
       await dialog.getByRole("button", { name: "Cancel" }).click();
       assert.equal((await guarded.call("GET", "/v1/namespaces?prefix=acme/ada", undefined, tokens.all)).namespaces[0].messages, 12);
     }, { at: () => guarded.url });
+  });
+
+  describe("with a language model", () => {
+    let llm, forming, folder;
+    const FORMED = `/v1/namespaces/${encodeURIComponent("users/ada")}`;
+    before(async () => {
+      llm = await recordedModel();
+      folder = mkdtempSync(join(tmpdir(), "mnemon-formation-"));
+      const config = join(folder, "serve.toml");
+      writeFileSync(config, RULES);
+      const url = `http://127.0.0.1:${llm.address().port}/v1`;
+      forming = await Server.start(["--llm", url, "--llm-model", "recorded", "--config", config]);
+      for (const [session, messages] of Object.entries(SAID)) {
+        await forming.call("POST", `${FORMED}/sessions/${session}/messages`, { messages });
+        await forming.call("POST", `${FORMED}/sessions/${session}/flush`);
+      }
+      // Without a session, as clients of MCP store it.
+      await forming.put("users/ada", [{ id: "note", role: "user", name: "Ada", content: "I am allergic to walnuts.", created_at: "2026-03-04T08:00:00Z" }]);
+      await until("all batches", async () => {
+        const { sessions } = await forming.call("GET", `${FORMED}/formation`);
+        return sessions.length === 3 && sessions.every(({ blocks }) => blocks.every(({ behind }) => !behind));
+      }, 400);
+    });
+    after(async () => {
+      await forming?.stop();
+      llm?.close();
+      if (folder) rmSync(folder, { recursive: true });
+    });
+    const at = () => forming.url;
+
+    check("facts have their messages, and the model its costs", async (page, open) => {
+      await open("#/users%2Fada/blocks");
+      const facts = page.getByRole("list", { name: "facts" }).locator(":scope > li");
+      await until("the facts", async () => await facts.count() === 4);
+      const fact = facts.filter({ hasText: "Ada keeps her boat at the harbour of Porto." });
+      await fact.getByText("From 2 messages").click();
+      const sources = fact.locator(".origin > li");
+      await until("its messages", async () => await sources.count() === 2);
+      assert.match(await sources.first().textContent(), /^Ada .*I have bought a boat/);
+      await facts.filter({ hasText: "allergic" }).getByText("From 1 message").click();
+      await page.getByText("I am allergic to walnuts.", { exact: true }).waitFor();
+      const { blocks } = await forming.call("GET", `${FORMED}/formation`);
+      const rows = await page.getByRole("table").locator("tbody tr").allInnerTexts();
+      const cells = blocks.map(({ name, kind, calls, prompt_tokens, completion_tokens, failures }) =>
+        [name, kind, calls, prompt_tokens.toLocaleString("en"), completion_tokens, failures].join("\t"));
+      assert.deepEqual(rows, cells);
+      const facts_of = blocks.find(({ name }) => name === "facts");
+      assert.deepEqual([facts_of.calls, facts_of.prompt_tokens, facts_of.failures], [4, 3200, 1]);
+      await page.getByRole("row", { name: /^All/ }).waitFor();
+      assert.deepEqual(JSON.parse(await page.locator(".profile pre").textContent()), { name: "Ada", boat: "Petrel", allergies: ["walnuts"] });
+      await page.getByText("Ada bought the boat Petrel").waitFor();
+      await shot(page, "formation-light");
+      await page.emulateMedia({ colorScheme: "dark" });
+      await shot(page, "formation-dark");
+      await sources.first().getByRole("link", { name: "Ada" }).click();
+      await page.locator(".message.target[data-id=b1]").waitFor();
+    }, { at });
+
+    check("facts and costs are not wider than a window of 380 px", async (page, open) => {
+      await open("#/users%2Fada/blocks");
+      await page.getByText("From 2 messages").first().click();
+      await page.locator(".origin > li").first().waitFor();
+      const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+      assert.ok(content <= window, `${content} px in ${window} px`);
+      if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, "formation-narrow.png"), fullPage: true });
+    }, { at, viewport: { width: 380, height: 800 } });
+
+    check("batches that wait are told with the reason", async (page, open) => {
+      await forming.call("POST", `${FORMED}/sessions/riddle/messages`, { messages: [{ role: "user", content: "What is it that has no name?" }] });
+      await forming.call("POST", `${FORMED}/sessions/riddle/flush`);
+      await until("a failure", async () => {
+        const { sessions } = await forming.call("GET", `${FORMED}/formation`);
+        return sessions.find(({ session }) => session === "riddle")?.blocks.every(({ retrying }) => retrying);
+      }, 400);
+      await open("#/users%2Fada/blocks");
+      const waiting = page.getByRole("list", { name: "Waiting" }).locator("li");
+      await until("the list", async () => await waiting.count() === 3);
+      assert.match(await waiting.first().textContent(), /^facts of riddle: 1 batch to come, after a failure: .*503/);
+      await shot(page, "formation-waiting");
+    }, { at });
   });
 });

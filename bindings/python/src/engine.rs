@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use mnemon::{Forget, Language, Scope};
+use mnemon::{Forget, Language, MemoryBuilder, Scope};
 use pyo3::{
     prelude::*,
     pyclass::{PyClass, PyTraverseError, PyVisit},
@@ -28,7 +28,7 @@ use crate::{
     message::{Message, MessageLike, metadata, unwrapped, wrapped},
     models::ModelOptions,
     operation::{DocumentOperation, outcome},
-    query::{Hits, QueryLike, filter},
+    query::{Hits, QueryLike, filter, seconds},
     reindex::{Progress, options},
     shared::Shared,
     values::{Count, List, Pair, Real, Space, Text, count, datetime, number, text, texts, to_python},
@@ -559,11 +559,12 @@ impl Engine {
     /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks
     /// go, `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
     /// `block_deadline` seconds for its blocks. `keep_checkpoints` is how many of the session's newest checkpoints stay when
-    /// another one is made; default: all. Raises `InvalidConfigError`.
+    /// another one is made, and `keep_checkpoints_within` for how many seconds, at least the newest; with both, one stays if
+    /// either keeps it. Default: all. Raises `InvalidConfigError`.
     #[pyo3(signature = (namespace, session, *, blocks = List::default(), token_limit = 30_000,
         chat_history_token_ratio = 0.7, token_flush_size = None, tokens = None, insert = "system".to_owned(),
         renderer = "xml".to_owned(), block_deadline = 2.0, checkpoint_each_put = false, keep_checkpoints = None,
-        flush_on_drop = false))]
+        keep_checkpoints_within = None, flush_on_drop = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn memory(
         &self,
@@ -580,6 +581,7 @@ impl Engine {
         #[pyo3(from_py_with = number)] block_deadline: f64,
         checkpoint_each_put: bool,
         keep_checkpoints: Option<Count<usize>>,
+        keep_checkpoints_within: Option<f64>,
         flush_on_drop: bool,
     ) -> PyResult<Memory> {
         let namespace = namespace.0;
@@ -590,9 +592,11 @@ impl Engine {
         let blocks = blocks.0;
         let options =
             MemoryOptions { blocks, tokens, insert, renderer, block_deadline, checkpoint_each_put, flush_on_drop };
+        let within = keep_checkpoints_within.map(|time| seconds(py, time)).transpose()?;
         let builder = move |engine: &mnemon::Engine| {
             let builder = engine.memory(&namespace, session.0).limits(limits);
-            keep_checkpoints.into_iter().fold(builder, |builder, last| builder.keep_checkpoints(last.0))
+            let builder = keep_checkpoints.into_iter().fold(builder, |builder, last| builder.keep_checkpoints(last.0));
+            within.into_iter().fold(builder, MemoryBuilder::keep_checkpoints_within)
         };
         open_memory(py, Arc::clone(&self.shared), builder, options)
     }

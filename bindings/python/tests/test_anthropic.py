@@ -321,3 +321,13 @@ def test_a_session_of_the_tool_runner(with_await: bool, tmp_path: Path) -> None:
             "Successfully deleted /memories/ada",
             f"{head}0B\t/memories",
         ]
+
+
+def test_the_documents_have_a_session_as_it_is(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs/server.md").read_text()
+    parts = text.partition("```text\n> {")[2].partition("\n```")[0].split("\n\n> {")
+    calls, told = zip(*(("{" + part).split("\n", 1) for part in parts), strict=True)
+    with Engine(tmp_path / "memory.redb") as engine:
+        answers = converse(engine, [json.loads(call) for call in calls], False)
+    printed = [("is_error: " if is_error else "") + content for content, is_error in answers]
+    assert [answer.rstrip() for answer in printed] == [answer.rstrip() for answer in told]

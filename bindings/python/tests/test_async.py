@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import trio
 
 import mnemon
 from mnemon import AsyncEngine, Engine, Message
+from mnemon._wait import finish
 
 LOOPS: dict[str, Callable[[Callable[[], Awaitable[None]]], Any]] = {
     "asyncio": lambda main: asyncio.run(main()),  # type: ignore[arg-type]
@@ -94,3 +96,24 @@ def test_nothing_of_the_engine_is_missing() -> None:
         if not name.startswith("_") and not hasattr(awaited, name)
     }
     assert missing == {"model", "namespace"}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_change_is_done_to_its_end_before_its_cancellation_goes_on(loop: str) -> None:
+    done = []
+
+    def change() -> None:
+        time.sleep(0.3)
+        done.append(True)
+
+    async def main() -> None:
+        if loop == "trio":
+            with trio.move_on_after(0.05) as scope:
+                await finish(change)
+            assert scope.cancel_called
+        else:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(finish(change), 0.05)
+        assert done
+
+    LOOPS[loop](main)

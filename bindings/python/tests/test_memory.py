@@ -2,7 +2,7 @@
 
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -71,6 +71,22 @@ def test_checkpoints_sync_and_reset() -> None:
         assert [message.text for message in memory.history()] == ["four"] and memory.clear() == 1
         memory.reset()
         assert memory.history() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [({}, 4), ({"keep_checkpoints": 2}, 2), ({"keep_checkpoints_within": 3600}, 4), ({"keep_checkpoints_within": 0.0}, 1),
+     ({"keep_checkpoints": 3, "keep_checkpoints_within": 0.0}, 3)],
+)
+def test_old_checkpoints_are_deleted_as_told(options: dict[str, Any], kept: int) -> None:
+    with Engine() as engine:
+        memory = engine.memory(NAMESPACE, "s", **options)
+        for number in range(4):
+            memory.put([f"message {number}"])
+            memory.checkpoint(str(number))
+        assert [point["label"] for point in memory.checkpoints()] == ["0", "1", "2", "3"][-kept:]
+        with pytest.raises(ValueError, match="seconds"):
+            engine.memory(NAMESPACE, "s", keep_checkpoints_within=-1.0)
 
 
 def test_limits_that_were_not_set_follow_those_that_were() -> None:

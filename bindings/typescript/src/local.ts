@@ -5,7 +5,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import { basename, delimiter, dirname, join } from "node:path";
@@ -25,6 +25,8 @@ export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetr
   idleSeconds?: number;
   /** Start the server so that it replaces keys, tokens and card numbers by marks. */
   removeSecrets?: boolean;
+  /** More options of `mnemon serve`, such as `["--llm", "http://localhost:11434/v1", "--llm-model", "llama3.2"]`: see docs/server.md. */
+  serve?: readonly string[];
   /** Milliseconds that a server may take to open its database and listen. Default: 60,000. */
   startTimeoutMs?: number;
 }
@@ -41,7 +43,8 @@ export async function openLocal(file: string, options: LocalOptions = {}): Promi
   const server = new LocalServer(file, options);
   await server.connected();
   const { timeoutMs, maxRetries } = options;
-  return new Mnemon({ url: "http://localhost", timeoutMs, maxRetries, fetch: (request) => server.fetch(request), onClose: () => server.close() });
+  const [fetch, onClose] = [(request: Request) => server.fetch(request), () => server.close()];
+  return new Mnemon({ url: "http://localhost", timeoutMs, maxRetries, fetch, onClose });
 }
 
 class LocalServer {
@@ -56,7 +59,7 @@ class LocalServer {
 
   constructor(file: string, options: LocalOptions) {
     if (process.platform === "win32") {
-      throw new MnemonError("openLocal needs Unix sockets, which mnemon does not use on Windows; start `mnemon serve`, and use new Mnemon({ url })");
+      throw new MnemonError("there is no openLocal on Windows; start `mnemon serve`, and use new Mnemon({ url })");
     }
     this.#file = absolute(file);
     this.#options = options;
@@ -90,7 +93,7 @@ class LocalServer {
     const { startTimeoutMs = 60_000 } = this.#options;
     const deadline = Date.now() + startTimeoutMs;
     for (;;) {
-      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, () => false);
+      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away);
       if (answers) return;
       // One that lost a race for the database ends, and the one that won is found.
       if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) await this.#start();
@@ -100,9 +103,9 @@ class LocalServer {
   }
 
   #arguments(): string[] {
-    const { model, keyFile, idleSeconds = 600, removeSecrets } = this.#options;
+    const { model, keyFile, idleSeconds = 600, removeSecrets, serve = [] } = this.#options;
     return ["serve", "--db", this.#file, "--private", "--idle", String(idleSeconds), ...(model ? ["--model", model] : []),
-      ...(removeSecrets ? ["--remove-secrets"] : []), ...(keyFile ? ["--key-file", keyFile] : [])];
+      ...(removeSecrets ? ["--remove-secrets"] : []), ...(keyFile ? ["--key-file", keyFile] : []), ...serve];
   }
 
   /** Starts a server that outlives this process. */
@@ -135,6 +138,12 @@ class LocalServer {
   }
 }
 
+/** Returns false for an error that says that no server listens yet, and throws others, such as a right that Deno does not give. */
+function away(error: Error & { code?: string }): false {
+  if (error.name === "NotCapable" || error.code === "EACCES") throw error;
+  return false;
+}
+
 function response(answer: IncomingMessage): Response {
   const status = answer.statusCode ?? 500;
   const headers = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)]);
@@ -157,6 +166,9 @@ function response(answer: IncomingMessage): Response {
 
 /** Returns the path by which all processes know a database, which need not exist yet. */
 function absolute(file: string): string {
+  if (!file || statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new InvalidArgumentError(`${JSON.stringify(file)} is no file; give the path of one`);
+  }
   if (existsSync(file)) return realpathSync.native(file);
   const folder = dirname(file);
   if (!existsSync(folder)) throw new InvalidArgumentError(`there is no folder ${folder}; make it first`);
@@ -188,8 +200,8 @@ export function findBinary(): string {
     if (inPath) return inPath;
   }
   throw new MnemonError(
-    `there is no mnemon command: neither the package ${name} is installed (npm leaves it out with --omit=optional), nor is mnemon in the PATH; ` +
-      "install one of them, or set MNEMON_BINARY or the option binary to its path",
+    `there is no mnemon command: neither the package ${name} is installed (npm leaves it out with --omit=optional), nor is mnemon in ` +
+      "the PATH; install one of them, or set MNEMON_BINARY or the option binary to its path",
   );
 }
 

@@ -543,6 +543,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{namespace}/sessions/{session}/refine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Has the language model write a block of instructions anew, from feedback on what was said last in the session. Or returns to an earlier version.
+         * @description Needs the right to write.
+         */
+        post: operations["post_namespaces_namespace_sessions_session_refine"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/namespaces/{namespace}/sessions/{session}/retry": {
         parameters: {
             query?: never;
@@ -794,6 +814,7 @@ export interface components {
             /** @description The sessions that had something for the blocks. */
             sessions: components["schemas"]["FormingSession"][];
         };
+        /** @description A memory block for which the model is asked. */
         FormingBlock: {
             /**
              * Format: uint64
@@ -810,9 +831,13 @@ export interface components {
              * @description Batches that failed, each as often as it did: the model was not available, or its answer was of no use.
              */
             failures: number;
-            /** @description `collection`, `profile`, `summary` or `facts`. */
+            /** @description The key of a profile's document. */
+            key?: string | null;
+            /** @description `collection`, `profile`, `summary`, `facts` or `instructions`. */
             kind: string;
             name: string;
+            /** @description The namespace of the documents that a collection or a profile makes; null for other blocks, which have a state. */
+            namespace?: string | null;
             /**
              * Format: uint64
              * @description Tokens of the requests that were answered: those that the model's server reports, or else an estimate.
@@ -1210,6 +1235,26 @@ export interface components {
             ids: string[];
         } & {
             [key: string]: unknown;
+        };
+        Refine: {
+            /** @description The name of the block. */
+            block: string;
+            /** @description What is to be different, such as `Too long: one sentence is enough.` */
+            feedback?: string | null;
+            /**
+             * Format: uint64
+             * @description The version to return to, instead of feedback: 0 is the text of the configuration. The last 100 are kept.
+             */
+            version?: number | null;
+        };
+        Refined: {
+            /** @description The instructions from now on. */
+            instructions: string;
+            /**
+             * Format: uint64
+             * @description Their number. A version that is returned to gets a new one.
+             */
+            version: number;
         };
         Reindex: {
             /** @description The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one. */
@@ -2411,6 +2456,35 @@ export interface operations {
                     "application/json": {
                         [key: string]: unknown;
                     };
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_namespaces_namespace_sessions_session_refine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                namespace: components["schemas"]["Namespace"];
+                session: components["schemas"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Refine"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Refined"];
                 };
             };
             "4XX": components["responses"]["Problem"];

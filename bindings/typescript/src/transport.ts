@@ -66,6 +66,8 @@ export class Transport {
     const { method, url } = request;
     const headers = new Headers(request.headers);
     const body = method === "GET" ? undefined : await request.arrayBuffer();
+    // Whether an attempt may have reached the server, and was not answered.
+    let unanswered = false;
     try {
       for (let retries = 0; ; retries++) {
         const { token } = this.#options;
@@ -79,15 +81,17 @@ export class Transport {
           pause = Math.max(pause, 1000 * (Number(answer.headers.get("retry-after")) || 0));
         } catch (error) {
           if (signal.aborted || error instanceof MnemonError) throw error;
-          const failure = failureOf(error, url);
-          if (last || !(failure instanceof NotConnectedError || call.repeatable)) throw failure;
+          const connected = !NOT_CONNECTED.test(textOf(error));
+          unanswered ||= connected;
+          if (last || (connected && !call.repeatable)) throw failureOf(error, url, unanswered);
         }
         await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause)), signal);
       }
     } catch (error) {
       if (call.signal?.aborted) throw call.signal.reason;
       if (!limit.signal.aborted) throw error;
-      throw new TimeLimitError(`there was no answer within ${timeoutMs} ms (timeoutMs); what the call changes is stored or not`, { cause: error });
+      const text = `there was no answer within ${timeoutMs} ms (timeoutMs); what the call changes is stored or not`;
+      throw new TimeLimitError(text, { cause: error });
     } finally {
       clearTimeout(timer);
     }
@@ -111,14 +115,17 @@ async function mayRepeat(answer: Response, repeatable: boolean): Promise<boolean
   return answer.status !== 409 && repeatable;
 }
 
-function failureOf(error: unknown, url: string): MnemonError {
+/** Returns what an error of `fetch` and its cause say. */
+function textOf(error: unknown): string {
   const { code, message, cause } = error as { code?: string; message?: string; cause?: { code?: string; message?: string } };
+  return [code, message, cause?.code, cause?.message].join(" ");
+}
+
+function failureOf(cause: unknown, url: string, unanswered: boolean): MnemonError {
   const { origin } = new URL(url);
-  if (NOT_CONNECTED.test([code, message, cause?.code, cause?.message].join(" "))) {
-    return new NotConnectedError(`there is no server at ${origin}; start one with \`mnemon serve\`, or check the url`, { cause: error });
-  }
-  const text = `the connection to ${origin} failed before there was an answer; what the call changes is stored or not: look before you repeat it`;
-  return new ConnectionLostError(text, { cause: error });
+  if (!unanswered) return new NotConnectedError(`there is no server at ${origin}; start one with \`mnemon serve\`, or check the url`, { cause });
+  const remedy = "what the call changes is stored or not: look before you repeat it";
+  return new ConnectionLostError(`the connection to ${origin} failed before there was an answer; ${remedy}`, { cause });
 }
 
 /** Waits for a promise, and throws the signal's reason as soon as it is aborted. */

@@ -12,8 +12,14 @@ let client: Mnemon;
 let spaces = 0;
 const space = () => client.namespace(`tests/${spaces++}`);
 
+/** An address at which nothing listens. */
+let nowhere: string;
+
 before(async () => {
   server = await Server.start("--keep-versions");
+  const proxy = await new Proxy(server.url).listen();
+  nowhere = proxy.url;
+  proxy.close();
   client = new Mnemon({ url: `${server.url}/` });
 });
 after(() => server.stop());
@@ -35,6 +41,30 @@ describe("messages", () => {
     assert.equal(await ada.delete(["b,c", "unknown", report.ids[0] as string]), 2);
     assert.equal(await ada.delete("b,c"), 0);
     assert.equal(await ada.get("b,c"), null);
+  });
+
+  test("are taken as OpenAI's client has them", async () => {
+    interface Image {
+      type: "image_url";
+      image_url: { url: string };
+    }
+    interface Call {
+      id: string;
+      type: "function";
+      function: { name: string; arguments: string };
+    }
+    const image: Image = { type: "image_url", image_url: { url: "https://example.com/boat.png" } };
+    const call: Call = { id: "c1", type: "function", function: { name: "weather", arguments: '{"day":"Thursday"}' } };
+    const session = space().session("s");
+    await session.put([
+      { role: "user", content: [{ type: "text", text: "Can I row?" }, image] },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c1", content: "Sun" },
+    ]);
+    const [first, second, third] = await session.history().toArray();
+    const parts = [first, second, third].flatMap((message) => (typeof message?.content === "object" ? message.content : []));
+    assert.deepEqual(parts.map((part) => part.type), ["text", "image", "tool_call", "tool_result"]);
+    assert.match(JSON.stringify((await session.assemble({ role: "user", content: [image] })).messages.at(-1)), /boat/);
   });
 
   test("of any names survive", async () => {
@@ -96,6 +126,7 @@ test("sessions flush and assemble", async () => {
   await session.delete();
   await assert.rejects(session.delete(), mnemon.NotFoundError);
   await assert.rejects(session.retry("facts"), mnemon.MnemonError);
+  await assert.rejects(session.refine("style", { feedback: "Shorter." }), mnemon.MnemonError);
 });
 
 test("documents are put, found and deleted", async () => {
@@ -144,7 +175,7 @@ test("the whole server: flush, link, statistics, maps, blocks, formation, backup
   await client.backup(`copy-${ada.name.replace("/", "-")}.redb`);
   await assert.rejects(client.backup(`copy-${ada.name.replace("/", "-")}.redb`), mnemon.PathExistsError);
   assert.equal(await client.ready(), true);
-  assert.equal(await new Mnemon({ url: "http://127.0.0.1:9", maxRetries: 0 }).ready(), false);
+  assert.equal(await new Mnemon({ url: nowhere, maxRetries: 0 }).ready(), false);
 });
 
 test("a reindex streams its progress, and can be left and resumed", async () => {
@@ -168,17 +199,32 @@ test("answers have the fields that the types say", async () => {
   const message = ["content", "created_at", "id", "name", "role", "session"];
   const rare = ["metadata", "expires_at"];
   const [hit] = (await ada.recall("rowing", { unit: "turn" })).hits;
-  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, "breakdown", "passage", "rank", "score", "similarity"].sort());
+  const score = ["breakdown", "passage", "rank", "score", "similarity"];
+  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, ...score].sort());
   assert.deepEqual(keys(await ada.session("s").assemble("rowing?")),
     ["dropped", "failed", "left_out", "messages", "over", "recalled", "sections", "shortened", "tokens"]);
   assert.deepEqual(keys((await ada.sessions().toArray())[0]), ["batches", "buffered", "last", "messages", "session"]);
-  assert.deepEqual(keys((await ada.documents.search("rowing"))[0], ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
+  const [document] = await ada.documents.search("rowing");
+  assert.deepEqual(keys(document, ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
   assert.deepEqual(keys(await ada.session("s").put([])), ["echoes", "flushed", "ids", "new", "removed", "replaced", "unchanged"]);
+});
+
+test("requests have the fields of the description, by their types", async () => {
+  const ada = space();
+  // @ts-expect-error: an unknown option.
+  await assert.rejects(ada.recall("rowing", { limit: 3 }), mnemon.InvalidQueryError);
+  // @ts-expect-error: an unknown role.
+  await assert.rejects(ada.put({ role: "robot", content: "beep" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: `ids` is missing.
+  await assert.rejects(ada.forget({ by: "messages" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: no command.
+  await assert.rejects(ada.memoryTool({ command: "chmod" }), mnemon.InvalidArgumentError);
 });
 
 describe("errors", () => {
   test("have a class for each kind of the server", () => {
-    const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(process.env.CHECKOUT as string, "crates/server/src", file), "utf8")).join("");
+    const folder = join(process.env.CHECKOUT as string, "crates/server/src");
+    const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(folder, file), "utf8")).join("");
     const kinds = [...source.matchAll(/StatusCode::[A-Z_]+, "([a-z-]+)"/g)].map((match) => `urn:mnemon:${match[1]}`);
     assert.ok(kinds.length > 20, `${kinds.length}`);
     const classes = Object.values(mnemon).map((value) => (value as { type?: string }).type);
@@ -197,14 +243,15 @@ describe("errors", () => {
     await check(ada.put("x".repeat(9 << 20)), mnemon.TooLargeError, /bytes/);
     await ada.put("one", { idempotencyKey: ada.name });
     await check(ada.put("two", { idempotencyKey: ada.name }), mnemon.IdempotencyKeyReusedError, /new one/);
-    await check(new Mnemon({ url: "http://127.0.0.1:9", maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
+    await check(new Mnemon({ url: nowhere, maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
   });
 
   test("of tokens", async () => {
     const other = await Server.start();
     try {
       const tokens = join(other.folder, "tokens.toml");
-      const output = (...args: string[]) => execFileSync(MNEMON, ["token", "--prefix", "users", ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+      const output = (...args: string[]) =>
+        execFileSync(MNEMON, ["token", "--prefix", "users", ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
       const made = [output("--name", "app", "--rights", "read,write"), output("--name", "slow", "--rights", "read", "--rate", "1")];
       writeFileSync(tokens, made.join("\n"));
       const [token, slow] = made.map((text) => /mn[a-z]*_[A-Za-z0-9_-]+/.exec(text)?.[0]);
@@ -218,7 +265,8 @@ describe("errors", () => {
       await assert.rejects(ada.mnemon.namespace("else").recall("hello"), mnemon.NotFoundError);
       await assert.rejects(new Mnemon({ url }).namespace("users/ada").put("x"), mnemon.UnauthorizedError);
       const limited = new Mnemon({ url, token: slow, maxRetries: 0 });
-      await assert.rejects(Promise.all(Array.from({ length: 10 }, () => limited.namespace("users/ada").recall("hello"))), mnemon.TooManyRequestsError);
+      const many = Array.from({ length: 10 }, () => limited.namespace("users/ada").recall("hello"));
+      await assert.rejects(Promise.all(many), mnemon.TooManyRequestsError);
       const patient = new Mnemon({ url, token: slow }).namespace("users/ada");
       for (let at = 0; at < 2; at++) assert.equal((await patient.recall("hello")).hits.length, 1);
     } finally {
@@ -266,6 +314,17 @@ describe("connections", () => {
     assert.equal((await ada.info()).messages, 0);
   });
 
+  test("that are lost, and then the server, are not taken for a call that was not sent", async () => {
+    const other = await new Proxy(server.url).listen();
+    const ada = new Mnemon({ url: other.url, maxRetries: 1 }).namespace(space().name);
+    other.fault = "answer";
+    const put = ada.put("one");
+    while (other.fault) await new Promise((resolve) => setTimeout(resolve, 1));
+    other.close();
+    await assert.rejects(put, mnemon.ConnectionLostError);
+    assert.equal((await client.namespace(ada.name).info()).messages, 1);
+  });
+
   test("that are silent end by the time limit, or by the signal", async () => {
     proxy.fault = "request";
     const began = Date.now();
@@ -287,6 +346,17 @@ describe("connections", () => {
       await other.start(new URL(other.url).host);
       acknowledged.push(...(await put).ids);
       for (const id of acknowledged) assert.ok(await ada.get(id));
+      const turn = () => ada.put(["question", { role: "assistant", content: "answer" }], { idempotencyKey: "turn-1" });
+      const first = await turn();
+      assert.deepEqual(await turn(), first);
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      assert.deepEqual([(await turn()).ids, (await ada.info()).messages], [first.ids, 4]);
+      await ada.session("s").put("question", { idempotencyKey: "turn-2" });
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      await ada.session("t").put("question", { idempotencyKey: "turn-2" });
+      assert.equal((await ada.info()).messages, 6);
     } finally {
       await other.stop();
     }

@@ -1,9 +1,10 @@
 /** A program of any runtime: puts messages while it kills the server of its memory, and counts what was kept. */
 
 import { execFileSync } from "node:child_process";
+import { Mnemon, type MnemonError } from "mnemon-engine";
 import { openLocal } from "mnemon-engine/local";
 
-const file = process.argv[2] as string;
+const [file, url, nowhere] = process.argv.slice(2) as [string, string, string];
 const memory = await openLocal(file);
 const ada = memory.namespace("users/ada");
 const acknowledged: string[] = [];
@@ -25,5 +26,10 @@ const { messages: stored } = await ada.info();
 const controller = new AbortController();
 const ended = ada.recall("anything", { signal: controller.signal }).then(() => "answered", (error: Error) => error.name);
 controller.abort();
-console.log(JSON.stringify({ acknowledged: acknowledged.length, kept, stored, kills, found, aborted: await ended }));
+// A server on TCP, by `fetch`; and an address without one.
+const remote = new Mnemon({ url });
+for await (const progress of remote.reindex()) progress satisfies object;
+const { new: put } = await remote.namespace(`runtimes/${Date.now()}`).put("hello");
+const refused = await new Mnemon({ url: nowhere, maxRetries: 1 }).stats().catch((error: MnemonError) => error.name);
+console.log(JSON.stringify({ acknowledged: acknowledged.length, kept, stored, kills, found, aborted: await ended, put, refused }));
 memory.close();

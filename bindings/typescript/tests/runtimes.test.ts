@@ -2,16 +2,29 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { killServersOf, temporaryFolder } from "./server.js";
+import { killServersOf, Proxy, Server, temporaryFolder } from "./server.js";
 
 const folder = temporaryFolder();
-after(() => rmSync(folder, { recursive: true }));
+let server: Server;
+let nowhere: Proxy;
+before(async () => {
+  server = await Server.start();
+  nowhere = await new Proxy(server.url).listen();
+  nowhere.close();
+});
+after(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
 const bin = join(process.env.TOOLS as string, "node_modules", ".bin");
 const runtimes: [string, string, string[]][] = [
   ["Node", process.execPath, []],
-  ["Deno", join(bin, "deno"), ["run", "--allow-all", "--no-config", "--node-modules-dir=manual"]],
+  ["Deno", join(bin, "deno"), [
+    "run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net",
+    "--no-config", "--node-modules-dir=manual",
+  ]],
   ["Bun", join(bin, "bun"), ["run"]],
 ];
 
@@ -21,8 +34,11 @@ describe("the same program, which kills the server ten times", () => {
       const file = join(folder, `${name}.redb`);
       const env = { ...process.env, XDG_RUNTIME_DIR: folder, DENO_DIR: join(folder, "deno"), DENO_NO_UPDATE_CHECK: "1" };
       try {
-        const { stdout } = await promisify(execFile)(program, [...args, "tests/program.js", file], { env, timeout: 60_000 });
-        assert.deepEqual(JSON.parse(stdout.trim()), { acknowledged: 100, kept: 100, stored: 100, kills: 10, found: "I row on Thursdays.", aborted: "AbortError" });
+        const all = [...args, "tests/program.js", file, server.url, nowhere.url];
+        const { stdout } = await promisify(execFile)(program, all, { env, timeout: 60_000 });
+        const found = "I row on Thursdays.";
+        assert.deepEqual(JSON.parse(stdout.trim()),
+          { acknowledged: 100, kept: 100, stored: 100, kills: 10, found, aborted: "AbortError", put: 1, refused: "NotConnectedError" });
       } finally {
         killServersOf(file);
       }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use anyhow::ensure;
-use mnemon::{Error, Message, Namespace, NamespaceCursor};
+use mnemon::{Error, Message, MessageVersion, Namespace, NamespaceCursor};
 use serde::Serialize;
 use serde_json::json;
 
@@ -100,7 +100,7 @@ pub(crate) fn sessions(args: &SessionsArgs, format: Format) -> anyhow::Result<St
 
 /// Show messages by id, or all messages of a session in order.
 ///
-/// With --format json each message is a line that `ingest` reads. If an id is unknown, the others are shown, and the
+/// With --format json each message is a line that `ingest` reads, unless it has versions. If an id is unknown, the others are shown, and the
 /// command fails.
 #[derive(clap::Args)]
 pub(crate) struct GetArgs {
@@ -109,6 +109,10 @@ pub(crate) struct GetArgs {
     /// Show all messages of this session.
     #[arg(long, value_name = "ID", conflicts_with = "ids")]
     session: Option<String>,
+    /// Show also what each message was before its changes, the oldest first. Databases have that of the changes that were made
+    /// with `mnemon serve --keep-versions` or by programs that keep versions.
+    #[arg(long)]
+    versions: bool,
     /// The ids of messages.
     #[arg(required_unless_present = "session", value_name = "ID")]
     ids: Vec<String>,
@@ -120,6 +124,9 @@ struct Line<'a> {
     namespace: &'a Namespace,
     #[serde(flatten)]
     message: &'a Message,
+    /// What the message was. `ingest` refuses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    versions: Option<&'a [MessageVersion]>,
 }
 
 pub(crate) fn get(args: &GetArgs, format: Format) -> anyhow::Result<Status> {
@@ -144,9 +151,16 @@ pub(crate) fn get(args: &GetArgs, format: Format) -> anyhow::Result<Status> {
         }
     };
     for message in &messages {
+        let versions = args.versions.then(|| engine.blocking().versions(namespace, &message.id)).transpose()?;
         match format {
-            Format::Json => output::json(&Line { namespace, message })?,
-            Format::Text => print(message)?,
+            Format::Json => output::json(&Line { namespace, message, versions: versions.as_deref() })?,
+            Format::Text => {
+                for MessageVersion { message, until, .. } in versions.iter().flatten() {
+                    output::line(&format!("until {until}:"))?;
+                    print(message)?;
+                }
+                print(message)?;
+            }
         }
     }
     ensure!(missing.is_empty(), "no message {missing} in namespace {:?}", namespace.as_str());

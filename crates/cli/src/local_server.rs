@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use mnemon_server::socket;
 use tokio::net::UnixStream;
 
-use crate::{database, usage};
+use crate::{database, serve::FormationArgs, usage};
 
 /// How long a server may take to open its database and listen.
 const START: Duration = Duration::from_secs(60);
@@ -32,6 +32,9 @@ pub(crate) struct ServerArgs {
     /// A server that runs already goes on as it is.
     #[arg(long)]
     remove_secrets: bool,
+    /// The language model with which the server is started. A server that runs already goes on as it is.
+    #[command(flatten)]
+    formation: FormationArgs,
 }
 
 /// The server of a database. A running `mnemon serve` is used, or else one is started, which outlives this process.
@@ -83,6 +86,13 @@ impl LocalServer {
     /// ends.
     fn start(&mut self) -> anyhow::Result<()> {
         use std::os::unix::process::CommandExt;
+        let formation = self.args.formation.to_arguments();
+        if !formation.is_empty() {
+            // Nobody sees what the server says of them.
+            let checked = usage::this_program()?.args(["serve", "--check"]).args(&formation).output()?;
+            let said = String::from_utf8_lossy(&checked.stderr);
+            ensure!(checked.status.success(), "{}", said.trim().trim_start_matches("error: "));
+        }
         let mut command = usage::this_program()?;
         command
             .arg("serve")
@@ -90,7 +100,8 @@ impl LocalServer {
             .arg(&self.args.db)
             .arg("--private")
             .arg("--idle")
-            .arg(self.args.idle.to_string());
+            .arg(self.args.idle.to_string())
+            .args(formation);
         if let Some(model) = &self.args.model {
             command.arg("--model").arg(model);
         }

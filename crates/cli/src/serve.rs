@@ -1,6 +1,12 @@
 //! `mnemon serve` and `mnemon token`: the command line of the server, which is the crate `mnemon-server`.
 
-use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    net::SocketAddr,
+    num::NonZeroU32,
+    path::PathBuf,
+    time::Duration,
+};
 
 use mnemon::{Durability, Namespace};
 use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings};
@@ -37,22 +43,8 @@ pub(crate) struct Args {
     /// End after so many seconds without a connection. Default: never.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle: Option<u64>,
-    /// The server of a language model that forms memories from flushed messages, in the background: any with OpenAI's
-    /// protocol, such as http://localhost:11434/v1 of Ollama. Without --config each namespace gets a collection of facts.
-    #[arg(long, value_name = "URL", requires = "llm_model")]
-    llm: Option<String>,
-    /// The name of the language model there.
-    #[arg(long, value_name = "NAME", requires = "llm")]
-    llm_model: Option<String>,
-    /// The file of the key of that server, if it wants one.
-    #[arg(long, value_name = "FILE", requires = "llm")]
-    llm_key_file: Option<PathBuf>,
-    /// Seconds that a request to the language model may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    llm_timeout: u64,
-    /// The file that says which memory blocks the sessions of namespaces have, in TOML; see docs/server.md.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    formation: FormationArgs,
     /// Print what the configuration means, in words, and exit: with status 1 if it is not valid.
     #[arg(long)]
     check: bool,
@@ -117,21 +109,62 @@ pub(crate) struct Args {
     conformance_fixture: bool,
 }
 
+/// The language model that forms memories, and what it forms.
+#[derive(clap::Args)]
+pub(crate) struct FormationArgs {
+    /// The server of a language model that forms memories from what is said, in the background: any with OpenAI's
+    /// protocol, such as http://localhost:11434/v1 of Ollama. Without --config each namespace gets a collection of facts.
+    #[arg(long, value_name = "URL", requires = "llm_model")]
+    llm: Option<String>,
+    /// The name of the language model there.
+    #[arg(long, value_name = "NAME", requires = "llm")]
+    llm_model: Option<String>,
+    /// The file of the key of that server, if it wants one.
+    #[arg(long, value_name = "FILE", requires = "llm")]
+    llm_key_file: Option<PathBuf>,
+    /// Seconds that a request to the language model may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    llm_timeout: u64,
+    /// The file that says which memory blocks the sessions of namespaces have, in TOML; see docs/server.md.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl FormationArgs {
+    /// Returns the arguments that give these to another process.
+    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        let mut add = |name: &str, value: &OsStr| arguments.extend([name.into(), value.to_owned()]);
+        if let Some((llm, model)) = self.llm.as_ref().zip(self.llm_model.as_ref()) {
+            add("--llm", llm.as_ref());
+            add("--llm-model", model.as_ref());
+            add("--llm-timeout", self.llm_timeout.to_string().as_ref());
+        }
+        for (name, file) in [("--llm-key-file", &self.llm_key_file), ("--config", &self.config)] {
+            if let Some(file) = file {
+                add(name, file.as_ref());
+            }
+        }
+        arguments
+    }
+}
+
 pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     usage::ensure(
         args.private || args.listen.ip().is_loopback() || args.tokens.is_some(),
         format!("{} is not a loopback address: give --tokens, or whoever reaches it reads all memories", args.listen),
     )?;
+    let FormationArgs { llm, llm_model, llm_key_file, llm_timeout, config } = args.formation;
     let settings = Settings {
         listen: (!args.private).then_some(args.listen),
         idle: args.idle.map(Duration::from_secs),
-        llm: args.llm.zip(args.llm_model).map(|(url, model)| Llm {
+        llm: llm.zip(llm_model).map(|(url, model)| Llm {
             url,
             model,
-            key_file: args.llm_key_file,
-            timeout: Duration::from_secs(args.llm_timeout),
+            key_file: llm_key_file,
+            timeout: Duration::from_secs(llm_timeout),
         }),
-        config: args.config,
+        config,
         tokens: args.tokens,
         hosts: args.host,
         origins: args.allow_origin,

@@ -6,7 +6,7 @@
 //! client that sends what it has to say at once is never the oldest.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
@@ -18,7 +18,10 @@ use std::{
 };
 
 use axum::http::HeaderValue;
-use mnemon::{Document, DocumentSearch, Engine, Error, Hits, Namespace, Query, Scope};
+use mnemon::{
+    Document, DocumentSearch, Engine, Error, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
+    PutReport, Query, Scope,
+};
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -126,6 +129,32 @@ impl App {
 
     pub(crate) fn removes_secrets(&self) -> bool {
         self.secrets.is_some()
+    }
+
+    /// Stores messages. Where a model forms memories it is given the new ones, as batches of their sessions.
+    pub(crate) async fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport, Problem> {
+        let Some(tokens) = self.formation.batch_tokens(namespace) else {
+            return Ok(self.engine.put(namespace, messages).await?);
+        };
+        let sessions: BTreeSet<String> = messages.iter().map(|message| message.session.clone()).collect();
+        let counter = PerPartTokenCounter::default();
+        let (mut lists, mut left): (Vec<Vec<Message>>, usize) = (Vec::new(), 0);
+        for message in messages {
+            let cost = counter.count(&message);
+            match lists.last_mut().filter(|_| cost <= left) {
+                Some(list) => list.push(message),
+                None => {
+                    left = tokens;
+                    lists.push(vec![message]);
+                }
+            }
+            left = left.saturating_sub(cost);
+        }
+        let report = self.engine.put_in_batches(namespace, lists).await?;
+        for session in sessions {
+            self.formation.look_at(namespace.clone(), session, Duration::ZERO);
+        }
+        Ok(report)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.

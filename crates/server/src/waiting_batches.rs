@@ -1,8 +1,9 @@
 //! The batches that no request hands to the memory blocks of their sessions.
 //!
-//! A request opens the memory of a session, whose blocks then get its batches, and drops it. Two kinds of batches come
-//! later: those of sessions that are flushed because they are idle, and those that were not taken when the server last
-//! ended. Their sessions are opened here, one after the other.
+//! A request opens the memory of a session, whose blocks then get its batches, and drops it. Three kinds of batches come
+//! without: those of sessions that are flushed because they are idle, those of messages that are stored past the buffers of
+//! their sessions, and those that were not taken when the server last ended. Their sessions are opened here, one after the
+//! other.
 
 use std::{sync::Arc, time::Duration};
 

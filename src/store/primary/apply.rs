@@ -28,6 +28,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
+    message::Timestamp,
 };
 
 /// Changes that other machines made.
@@ -193,11 +194,17 @@ impl ApplyChanges<'_> {
         self.put(SESSIONS, (namespace, name), number.transpose()?)
     }
 
-    /// Applies messages, texts of documents, and documents, with all consequences: those that are gone, or the others.
+    /// Applies messages and their versions, texts of documents, and documents, with all consequences: those that are gone,
+    /// or the others.
     fn messages(&self, name: &Namespace, id: u32, rows: &[Row], is_gone: bool) -> Result<()> {
         let is_message = |row: &&Row| {
-            matches!(row.table, PrimaryTable::MESSAGES | PrimaryTable::DOCUMENT_TEXTS | PrimaryTable::DOCUMENTS)
-                && row.value.is_none() == is_gone
+            const TABLES: [PrimaryTable; 4] = [
+                PrimaryTable::MESSAGES,
+                PrimaryTable::MESSAGE_VERSIONS,
+                PrimaryTable::DOCUMENT_TEXTS,
+                PrimaryTable::DOCUMENTS,
+            ];
+            TABLES.contains(&row.table) && row.value.is_none() == is_gone
         };
         if !rows.iter().any(|row| is_message(&row)) {
             return Ok(());
@@ -207,6 +214,7 @@ impl ApplyChanges<'_> {
         for row in rows.iter().filter(is_message) {
             match row.table {
                 PrimaryTable::MESSAGES => self.message(&mut changing, name, row)?,
+                PrimaryTable::MESSAGE_VERSIONS => self.version(&mut changing, name, row)?,
                 PrimaryTable::DOCUMENT_TEXTS => self.message(&mut changing, &companion, row)?,
                 _ => {
                     let key = Reader::new(&row.key).text()?;
@@ -215,6 +223,17 @@ impl ApplyChanges<'_> {
             }
         }
         changing.finish()
+    }
+
+    fn version(&self, changing: &mut Changing<'_>, name: &Namespace, row: &Row) -> Result<()> {
+        let mut key = Reader::new(&row.key);
+        let (seq, until) = (key.int()?, Timestamp::from_micros(key.int()?));
+        let until = until.ok_or_else(|| Error::corrupted("the time of a version of a message is out of range"))?;
+        let version = row.value.as_deref().map(rows::message).transpose()?.map(|(record, _)| record);
+        let namespace = changing.edit.open(name)?;
+        changing.edit.set_version(&namespace, seq, until, version.as_ref())?;
+        changing.edit.close(namespace);
+        Ok(())
     }
 
     fn message(&self, changing: &mut Changing<'_>, name: &Namespace, row: &Row) -> Result<()> {

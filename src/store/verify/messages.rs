@@ -1,6 +1,6 @@
 //! Checking namespaces and messages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use redb::ReadTransaction;
 
@@ -32,7 +32,8 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     let ids = tables.table(IDS)?;
     let sessions = tables.table(SESSIONS)?;
     let history = tables.table(HISTORY)?;
-    let (expiry, mut expiring) = (tables.table(MESSAGE_EXPIRY)?, 0);
+    let expiry = tables.table(MESSAGE_EXPIRY)?;
+    let mut expiring: BTreeSet<(i64, (u32, u64))> = BTreeSet::new();
     let mut namespaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
     for entry in tables.table(NAMESPACES)?.iter()? {
         let (name, value) = entry?;
@@ -71,7 +72,7 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             Some((name, namespace, count)) => {
                 *count += 1;
                 if let Some(expires_at) = record.expires_at {
-                    expiring += 1;
+                    expiring.insert((expires_at, key.value()));
                     if expiry.get((expires_at, name.as_str(), seq))?.is_none() {
                         report.problem(named("its expiry is not noted"));
                     }
@@ -109,19 +110,29 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
             }
         }
     }
-    if expiry.len()? != expiring {
-        report.problem(format!("{} noted expiries of messages instead of {expiring}", expiry.len()?));
-    }
     for entry in tables.table(MESSAGE_VERSIONS)?.iter()? {
         let (key, value) = entry?;
         let (namespace, seq, _) = key.value();
-        let version = codec::decode::<MessageRecord>(value.value()).and_then(MessageRecord::message);
-        if let Err(error) = version {
-            report.problem(format!("a version of message {seq} of namespace {namespace}: {error}"));
+        let named = |what: &str| format!("a version of message {seq} of namespace {namespace}: {what}");
+        match codec::decode::<MessageRecord>(value.value())
+            .and_then(|record| Ok((record.expires_at, record.message()?)))
+        {
+            Err(error) => report.problem(named(&error.to_string())),
+            Ok((None, _)) => {}
+            Ok((Some(expires_at), _)) => {
+                expiring.insert((expires_at, (namespace, seq)));
+                let name = namespaces.get(&namespace).map_or("", |(name, ..)| name);
+                if expiry.get((expires_at, name, seq))?.is_none() {
+                    report.problem(named("its expiry is not noted"));
+                }
+            }
         }
         if !messages.contains_key(&(namespace, seq)) {
-            report.problem(format!("a version of message {seq} of namespace {namespace}: the message does not exist"));
+            report.problem(named("the message does not exist"));
         }
+    }
+    if expiry.len()? != expiring.len() as u64 {
+        report.problem(format!("{} noted expiries of messages instead of {}", expiry.len()?, expiring.len()));
     }
     if ids.len()? != report.messages {
         report.problem(format!("{} ids for {} messages", ids.len()?, report.messages));

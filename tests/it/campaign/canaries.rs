@@ -28,6 +28,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("builder_in_memory", Handle), ("reopen", Handle), ("model", Handle), ("embedder", Handle),
         ("precision", Handle), ("close", Handle), ("blocking", Handle), ("documents", Handle), ("memory", Handle),
         ("put", Change("put")), ("put_all", Change("put_all")),
+        ("put_in_batches", Change("put_all")),
         ("flush", Whole("embeds what is pending; the surfaces are asked before and after it")),
         ("link", Whole("changes how fast answers are, and none")),
         ("pending", Whole("a count")),

@@ -49,6 +49,27 @@ fn namespaces_sessions_and_messages_are_listed() {
     assert!(some.stderr.contains("no message \"m1\", \"m2\" in namespace \"friends/ines-tom\""), "{}", some.stderr);
 }
 
+#[test]
+fn a_message_is_shown_with_its_versions() {
+    let db = Db::new();
+    let space = "acme/ada".parse().unwrap();
+    let mut config = mnemon::Config::default();
+    config.keep_versions = true;
+    let engine = mnemon::Engine::builder(&db.path).config(config).open().unwrap();
+    for text in ["We row on Thursdays.", "We row on Fridays."] {
+        engine.blocking().put(&space, vec![mnemon::Message::user(text).with_id("m")]).unwrap();
+    }
+    drop(engine);
+    let get = |more: &[&str]| on(&db, &[more, &["get", "m", "--namespace", "acme/ada"]].concat()).stdout;
+    assert!(!get(&[]).contains("Thursdays"));
+    let shown = on(&db, &["get", "--versions", "m", "--namespace", "acme/ada"]).stdout;
+    let (before, now) = shown.split_once("Thursdays.").expect("the version is shown");
+    assert!(before.starts_with("until 20") && now.contains("Fridays."), "{shown}");
+    let line = json(&on(&db, &["--format", "json", "get", "--versions", "m", "--namespace", "acme/ada"]).stdout);
+    assert_eq!(line["versions"][0]["content"], "We row on Thursdays.", "{line}");
+    assert_eq!(json(&get(&["--format", "json"])).get("versions"), None);
+}
+
 /// One of a kind is told in the singular.
 #[test]
 fn counts_agree_with_their_nouns() {

@@ -191,6 +191,76 @@ fn versions_are_forgotten_held_and_expire_as_their_messages() {
     db.assert_sound();
 }
 
+#[test]
+fn a_version_is_not_returned_after_its_own_time_and_its_bytes_go() {
+    let db = Db::new();
+    let engine = open(&db);
+    let blocking = engine.blocking();
+    let words = ["quicksilver", "dragonfly"];
+    let brief = |word: &str| {
+        let end = Timestamp::from_micros(Timestamp::now().as_micros() + 400_000).unwrap();
+        message("m", &format!("the password is {word}")).expiring_at(end)
+    };
+    blocking.put(&space(), vec![brief(words[0])]).unwrap();
+    blocking.put(&space(), vec![brief(words[1])]).unwrap();
+    let then = moment();
+    put(&engine, "m", "the password is gone");
+    blocking.flush().unwrap();
+    assert_eq!(texts(&engine, "m"), words.map(|word| format!("the password is {word}")));
+    assert_eq!(as_of(&engine, lexical("password"), then), pairs(&[("m", "the password is dragonfly")]));
+    let begun = std::time::Instant::now();
+    while !texts(&engine, "m").is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "they expire");
+    }
+    // What it was is not returned, nor anything else in its place.
+    for query in [lexical("password"), lexical("dragonfly"), dense("dragonfly"), Query::new("password")] {
+        assert_eq!(as_of(&engine, query, then), []);
+    }
+    assert_eq!(as_of(&engine, lexical("password"), moment()), pairs(&[("m", "the password is gone")]));
+    let mut export = Vec::new();
+    blocking.export_all(&mut export).unwrap();
+    let has = |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|window| window == word.as_bytes());
+    assert!(words.iter().all(|word| !has(&export, word)));
+    while words.iter().any(|word| has(&std::fs::read(&db.path).unwrap(), word)) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "they are swept, and a purge removes their bytes");
+        blocking.purge().unwrap();
+    }
+    drop(engine);
+    assert_eq!(db.assert_sound().messages, 1);
+}
+
+#[test]
+fn a_legal_hold_keeps_the_versions_of_a_message_that_expired_and_is_put_again() {
+    let db = Db::new();
+    let engine = open(&db);
+    let blocking = engine.blocking();
+    let end = Timestamp::from_micros(Timestamp::now().as_micros() + 3_600_000_000).unwrap();
+    blocking.put(&space(), vec![message("m", "the first words").expiring_at(end)]).unwrap();
+    blocking.hold(&space(), "a case").unwrap();
+    let over = Timestamp::from_micros(Timestamp::now().as_micros() - 1).unwrap();
+    blocking.put(&space(), vec![message("m", "words that are over").expiring_at(over)]).unwrap();
+    put(&engine, "m", "new words");
+    let memory = engine.memory(&space(), "chat").open().unwrap();
+    memory.blocking().put(vec![message("said", "said").expiring_at(over)]).unwrap();
+    memory.blocking().put(vec![message("said", "said again")]).unwrap();
+    assert_eq!(texts(&engine, "m"), ["the first words"], "what has expired is not returned");
+    let stored = |words: &str| {
+        let file = std::fs::read(&db.path).unwrap();
+        file.windows(words.len()).any(|bytes| bytes == words.as_bytes())
+    };
+    blocking.purge().unwrap();
+    assert!(stored("the first words") && stored("words that are over"), "the hold keeps them");
+    blocking.release(&space()).unwrap();
+    let begun = std::time::Instant::now();
+    while stored("words that are over") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "what has expired goes after the release");
+        blocking.purge().unwrap();
+    }
+    assert_eq!(texts(&engine, "m"), ["the first words"]);
+    drop((memory, engine));
+    db.assert_sound();
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     /// Puts a message with one of three texts.

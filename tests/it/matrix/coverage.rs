@@ -18,13 +18,14 @@ use crate::{
 /// Methods of mem0's client that are tested elsewhere, with the reason.
 const MEM0_LEFT_OUT: [(&str, &str); 0] = [];
 /// Routes that are tested elsewhere.
-const ROUTES_LEFT_OUT: [(&str, &str); 3] = [
+const ROUTES_LEFT_OUT: [(&str, &str); 4] = [
     ("GET /v1/namespaces/{namespace}/messages/{id}/versions", "needs a server that keeps them; `server::requests`"),
     ("POST /v1/namespaces/{namespace}/memory_tool", "memory_tool: its operations are its own"),
     (
         "POST /v1/namespaces/{namespace}/sessions/{session}/retry",
         "it needs a language model; server::formation has one",
     ),
+    ("POST /v1/namespaces/{namespace}/sessions/{session}/refine", "it needs a language model; server::formed has one"),
 ];
 /// Tools of MCP that are tested elsewhere.
 const TOOLS_LEFT_OUT: [(&str, &str); 1] = [("memory", "memory_tool")];

@@ -63,9 +63,10 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Async methods of the library that no action calls, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 16] = [
+pub(super) const LEFT_OUT: [(&str, &str); 17] = [
     ("Engine::close", "it ends the engine, as the end of every cell does"),
     ("Engine::export_all", "it has the other cells' namespaces too; `export` takes the same way"),
+    ("Engine::put_in_batches", "as `Engine::put`, with batches for blocks; `server::formed`"),
     ("Engine::import", "as `import_as`, under the names of the file"),
     ("Engine::versions", "needs an engine that keeps them; `engine::versions`"),
     ("Engine::replay", "needs a journal; `recall::journal`"),

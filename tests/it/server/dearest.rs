@@ -91,6 +91,9 @@ fn of_operation(operation: &str) -> Request {
         "post_namespaces_namespace_sessions_session_retry" => {
             ("POST", within("/sessions/t/retry"), Some(json!({ "block": "facts" })))
         }
+        "post_namespaces_namespace_sessions_session_refine" => {
+            ("POST", within("/sessions/t/refine"), Some(json!({ "block": "rules", "feedback": long_text })))
+        }
         "post_namespaces_namespace_recall" => {
             let body = json!({ "query": question(), "k": 1000, "filter": filter(), "diversity": 0.5, "unit": "turn" });
             ("POST", within("/recall"), Some(body))

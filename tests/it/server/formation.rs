@@ -29,7 +29,7 @@ pub(super) fn with_model(db: &Db, llm: &LlmServer, arguments: &[&str]) -> Server
 }
 
 /// Writes a configuration beside a database.
-fn config(db: &Db, text: &str) -> PathBuf {
+pub(super) fn config(db: &Db, text: &str) -> PathBuf {
     let path = db.path.with_extension("toml");
     std::fs::write(&path, text).unwrap();
     path
@@ -280,7 +280,15 @@ fn each_batch_counts_once_through_kills_of_the_server() {
         let server = with_model(&db, &llm, &arguments);
         for number in 0..3 {
             let fact = format!("fact-{run}-{number}");
-            say(&server, SESSION, &fact);
+            match number {
+                // Without the buffer of the session.
+                1 => {
+                    let message = json!({ "role": "user", "content": fact, "session": "s" });
+                    let put = server.post("/v1/namespaces/users%2Fada/messages", json!({ "messages": [message] }));
+                    assert_eq!(put.status, 200, "{}", put.body);
+                }
+                _ => drop(say(&server, SESSION, &fact)),
+            }
             said.push(fact);
         }
         std::thread::sleep(delay(&mut state, Duration::from_millis(150)));

@@ -4,8 +4,11 @@ use std::{io::Write, path::Path, process::Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Server, command};
-use crate::support::Db;
+use super::{Server, command, formation::until};
+use crate::support::{
+    Db,
+    servers::{LlmServer, Reply},
+};
 
 const CLAUDE_CODE: &str = include_str!("../fixtures/agents/claude-code.jsonl");
 const CODEX: &str = include_str!("../fixtures/agents/codex.jsonl");
@@ -205,4 +208,20 @@ fn a_hook_that_fails_says_so_and_stops_no_agent() {
         assert_eq!((code, &*stdout), (1, ""), "{event}: {stderr}");
         assert!(stderr.contains(reason), "{reason}: {stderr}");
     }
+}
+
+/// The server that a hook starts has the model that the hook is given.
+#[test]
+fn the_server_of_a_hook_forms_memories() {
+    let (folder, llm) = (Folder::new(), LlmServer::replies([Reply::text("{}")]));
+    let transcript = folder.transcript("a.jsonl", CLAUDE_CODE);
+    let event = json!({
+        "hook_event_name": "SessionEnd", "session_id": HARBOUR, "cwd": folder.work.path(), "transcript_path": transcript,
+    });
+    let (code, _, said) = folder.give(&event, &["--llm", &llm.base_url(), "--llm-model", "small"]);
+    assert_eq!(code, 0, "{said}");
+    until("a request to the model", || (llm.requests().len() == 1).then_some(()));
+    let (code, _, said) = folder.give(&event, &["--llm", &llm.base_url()]);
+    assert!(code == 1 && said.contains("--llm-model"), "{said}");
+    folder.end_server();
 }

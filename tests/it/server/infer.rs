@@ -141,3 +141,28 @@ fn mem0_waits_for_a_slow_model() {
         assert_eq!((slow.status, events(&slow.body).len()), (200, 2), "{}", slow.body);
     });
 }
+
+/// A filter beside the user finds a fact among thousands that are nearer to the question.
+#[test]
+fn a_filter_finds_a_fact_behind_a_thousand_others() {
+    let (db, llm) = (Db::new(), LlmServer::new(knows_ada));
+    let engine = mnemon::Engine::builder(&db.path).open().unwrap();
+    let items: mnemon::Namespace = "users/ada/facts".parse().unwrap();
+    let put = |at: usize| {
+        let value = match at {
+            0 => json!({ "text": "The mast is green.", "metadata": { "topic": "boat" } }),
+            _ => json!({ "text": format!("Ada rows on day {at}.") }),
+        };
+        let options = mnemon::DocumentOptions::default().index(["text"]);
+        mnemon::document::DocumentOperation::Put { namespace: items.clone(), key: format!("f{at}"), value, options }
+    };
+    for from in (0..1500).step_by(500) {
+        engine.blocking().document_batch((from..from + 500).map(put).collect()).unwrap();
+    }
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let server = with_model(&db, &llm, &[]);
+    let filters = json!({ "AND": [{ "user_id": "ada" }, { "metadata": { "topic": "boat" } }] });
+    let found = server.post("/v3/memories/search/", json!({ "query": "When does Ada row?", "filters": filters })).body;
+    assert_eq!(events(&found), [["The mast is green.".to_owned(), String::new()]], "{found}");
+}

@@ -6,6 +6,7 @@ mod bounds;
 mod cursors;
 mod dearest;
 mod formation;
+mod formed;
 mod hook;
 mod infer;
 mod mcp;

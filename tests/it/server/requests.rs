@@ -111,6 +111,15 @@ fn a_server_with_the_option_keeps_versions() {
     assert!(found["until"].as_str().unwrap().parse::<mnemon::Timestamp>().unwrap() > known, "{page}");
     let rest = versions(&format!("?cursor={}", page["next"].as_str().unwrap())).body;
     assert_eq!((&rest["versions"][0]["content"], &rest["next"]), (&json!("We row on Fridays."), &Value::Null));
+    // MCP's tool has them after the message as it is, the last first.
+    let call =
+        json!({ "name": "get_memory", "arguments": { "memory_id": "m", "namespace": "acme/ada", "versions": true } });
+    let result = super::mcp::Client { server: &server }.request("tools/call", call)["result"].clone();
+    let shown = result["structuredContent"]["memories"].as_array().unwrap();
+    let texts: Vec<&Value> = shown.iter().map(|one| &one["memory"]).collect();
+    assert_eq!(texts, ["We row no more.", "We row on Fridays.", "We row on Thursdays."], "{result}");
+    let until: Vec<bool> = shown.iter().map(|one| one["until"].is_string()).collect();
+    assert_eq!(until, [false, true, true], "{result}");
     let query = json!({ "query": "When on Thursdays?", "as_of": known });
     let then = server.post("/v1/namespaces/acme%2Fada/recall", query);
     assert_eq!(then.body["hits"][0]["content"], "We row on Thursdays.", "{}", then.body);

@@ -11,8 +11,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Server, command, signal};
-use crate::support::{Db, random::delay};
+use super::{Server, command, formation::until, signal};
+use crate::support::{Db, random::delay, servers::LlmServer};
 
 /// A client of MCP that speaks through a shim of its own.
 struct Client {
@@ -24,8 +24,13 @@ struct Client {
 
 impl Client {
     fn start(db: &Path, runtime: &Path) -> Self {
+        Self::with(db, runtime, &[])
+    }
+
+    /// Starts a shim with more arguments.
+    fn with(db: &Path, runtime: &Path, arguments: &[&str]) -> Self {
         let mut command = command(runtime);
-        command.arg("mcp").arg("--db").arg(db).args(["--idle", "2"]);
+        command.arg("mcp").arg("--db").arg(db).args(["--idle", "2"]).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         Client { child, stdin, stdout, next: 0 }
@@ -313,4 +318,31 @@ fn a_server_that_ends_answers_the_calls_that_it_took() {
     calls.join().unwrap();
     assert!(server.terminate() < Duration::from_secs(10));
     assert_eq!(db.assert_sound().messages, answers, "a message is stored and its call was not answered");
+}
+
+/// The server that a shim starts has the model that the shim is given, and one that would not start is told at once.
+#[test]
+fn the_private_server_forms_memories() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let llm = LlmServer::new(super::formation::knows_ada);
+    let model = ["--llm", &llm.base_url(), "--llm-model", "small"];
+    let mut shim = Client::with(&db.path, runtime.path(), &model);
+    shim.greet();
+    assert!(shim.add("I live in Lyon, and row on Thursdays."));
+    until("the facts", || {
+        let call =
+            json!({ "name": "search_memories", "arguments": { "query": "Where does she live?", "user_id": "ada" } });
+        shim.request("tools/call", call).to_string().contains("Ada lives in Lyon.").then_some(())
+    });
+    shim.finish();
+    assert_eq!(llm.requests().len(), 1);
+
+    let rules = db.path.with_extension("toml");
+    std::fs::write(&rules, "[[namespaces]]\nprefx = \"a\"\n").unwrap();
+    let other = Db::new();
+    let mut command = command(runtime.path());
+    command.args(["mcp", "--config"]).arg(&rules).arg("--db").arg(&other.path).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("line 2") && said.contains("prefx"), "{said}");
 }

@@ -163,3 +163,33 @@ fn a_question_that_was_sent_before_a_put_serves_no_read_that_began_after_it() {
     // Each began after the second put was acknowledged, so it sees it, whichever question served it.
     assert_eq!(hits, [2; READS]);
 }
+
+/// A pull that waits for the next question about a namespace is ended when the engine is closed before the current one is
+/// answered.
+#[test]
+fn closing_does_not_wait_for_a_question_that_is_not_sent_any_more() {
+    let Some(server) = server() else { return };
+    let direct = server.database();
+    let proxy = Proxy::start(server.port());
+    let (db, other) = (Db::new(), Db::new());
+    let (space, writer) = (namespace("acme/ada"), machine(&other, &direct));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for round in 0..12 {
+        let engine = machine(&db, &proxy.address(direct.rsplit('/').next().unwrap()));
+        let latest = || engine.recall(&space, Query::new("bike").freshness(Freshness::Latest));
+        runtime.block_on(latest()).unwrap();
+        proxy.delay(Duration::from_millis(30));
+        // Each put is announced, and pulled in the background, beside the questions of recalls that nobody waits for.
+        for number in 0..4 {
+            writer.blocking().put(&space, vec![Message::user(format!("bike {round} {number}"))]).unwrap();
+            let _ = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(9), latest()).await });
+        }
+        let (closed, waits) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            drop(engine);
+            let _ = closed.send(());
+        });
+        assert!(waits.recv_timeout(4 * LIMIT).is_ok(), "round {round}: the engine is not closed");
+        proxy.heal();
+    }
+}

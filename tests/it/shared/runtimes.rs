@@ -48,6 +48,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
     let model = || Arc::new(Hashing::new(32));
     let names = calls! {
         put => calls_of.put(&space, messages(3)).unwrap();
+        put_in_batches => calls_of.put_in_batches(&other, vec![vec![Message::user("hello")]]).unwrap();
         put_all => calls_of.put_all(vec![(other.clone(), Message::user("hello"))]).unwrap();
         flush => calls_of.flush().unwrap();
         link => calls_of.link().unwrap();
@@ -139,6 +140,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     let (space, other) = (namespace("acme/ada"), namespace("acme/bob"));
     let go_on = |_| ControlFlow::Continue(());
     engine.put(&space, messages(3)).await.unwrap();
+    engine.put_in_batches(&other, vec![vec![Message::user("hello")]]).await.unwrap();
     engine.put_all(vec![(other.clone(), Message::user("hello"))]).await.unwrap();
     engine.flush().await.unwrap();
     for freshness in [Freshness::Latest, Freshness::Local, Freshness::Within(std::time::Duration::from_nanos(1))] {

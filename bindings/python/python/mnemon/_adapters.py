@@ -5,13 +5,32 @@ the assistant's, and what else a tool's message has is the user's. Media stay me
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, NamedTuple
 
-from ._mnemon import Message
+from ._errors import MnemonError
+from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
+
+# Adapters share these locks, so that none has to be made for each session.
+LOCKS = [Lock() for _ in range(64)]
+
+
+def turn_of(*names: object) -> Lock:
+    """The lock under which changes of what has these names take turns."""
+    return LOCKS[hash(names) % len(LOCKS)]
+
+
+def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hit]:
+    """The hits of a text, also of what was put just before; none for a blank text."""
+    if not text.strip():
+        return []
+    if engine.pending():
+        engine.flush()
+    return list(engine.recall(namespace, Query(text, **options)))
 
 
 @contextmanager
@@ -51,6 +70,11 @@ def turns_of(message: Message) -> list[Turn]:
     return turns or [Turn(author, [])]
 
 
+def names_of(messages: Iterable[Message]) -> dict[str, str]:
+    """The names of the tools that messages call, by the ids of the calls: what a result has no place for."""
+    return {part["id"]: part["name"] for message in messages for part in message.content if part["type"] == "tool_call"}
+
+
 def text_of(parts: Sequence[Part]) -> str:
     """The text of parts, as `Message.text` has it."""
     texts = {"text": "text", "tool_result": "content"}
@@ -88,3 +112,15 @@ def arguments_of(call: Mapping[str, Any]) -> Any:
     if arguments is None:
         return {}
     return arguments if isinstance(arguments, dict) else json.dumps(arguments, ensure_ascii=False)
+
+
+def call_of(id: str | None, name: str | None, arguments: Any) -> Part:
+    """A call of a tool. Its arguments are an object, which prompts are made of; the text of what the engine would have otherwise, such as
+    integers of more than 64 bits."""
+    part = {"type": "tool_call", "id": id or "", "name": name or "", "arguments": arguments_of({"arguments": arguments})}
+    try:
+        if Message([part]).content == [part]:
+            return part
+    except MnemonError:
+        pass
+    return part | {"arguments": arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)}

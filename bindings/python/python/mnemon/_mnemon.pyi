@@ -312,6 +312,7 @@ class Engine:
         block_deadline: float = 2.0,
         checkpoint_each_put: bool = False,
         keep_checkpoints: int | None = None,
+        keep_checkpoints_within: float | None = None,
         flush_on_drop: bool = False,
     ) -> Memory: ...
     def close(self) -> None: ...

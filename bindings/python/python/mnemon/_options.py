@@ -61,6 +61,7 @@ class MemoryOptions(TypedDict, total=False):
     block_deadline: float
     checkpoint_each_put: bool
     keep_checkpoints: int | None
+    keep_checkpoints_within: float | None
     flush_on_drop: bool
 
 

@@ -81,6 +81,24 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
     return await future
 
 
+async def finish(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
+    """`wait` for a change: one that is cancelled is done to its end before the cancellation goes on."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        with trio.CancelScope(shield=True):
+            return await wait(call, *arguments, **options)
+    task, cancelled = asyncio.ensure_future(wait(call, *arguments, **options)), None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        task.exception()
+        raise cancelled
+    return task.result()
+
+
 def _answer(future: "asyncio.Future[_T]", result: _T | None, error: BaseException | None) -> None:
     if future.cancelled():
         return

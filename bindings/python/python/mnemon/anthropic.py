@@ -12,7 +12,18 @@ with needs("mnemon.anthropic", "anthropic", "anthropic"):
 CLEARED = "All memory cleared"
 
 
-class MnemonMemoryTool(BetaAbstractMemoryTool):
+class _OfEngine:
+    """The constructor of both tools, before that of the SDK's class."""
+
+    def __init__(
+        self, engine: Engine | AsyncEngine, namespace: str, *, cache_control: BetaCacheControlEphemeralParam | None = None
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]
+        self.engine = engine_of(engine)
+        self.namespace = namespace
+
+
+class MnemonMemoryTool(_OfEngine, BetaAbstractMemoryTool):
     """The files of the memory tool in a namespace: `client.beta.messages.tool_runner(..., tools=[MnemonMemoryTool(engine, "acme/ada")])`.
 
     A file is a document of the namespace `acme/ada/memories`: its key is its path below `/memories`, and its value is `{"text": ...}`,
@@ -21,13 +32,6 @@ class MnemonMemoryTool(BetaAbstractMemoryTool):
     Changes are durable when a call returns. Calls may come from any thread, and from any number of tools, processes of a server and
     machines: a change that another one overtakes begins again. Views end after 60,000 bytes and say how to go on.
     """
-
-    def __init__(
-        self, engine: Engine | AsyncEngine, namespace: str, *, cache_control: BetaCacheControlEphemeralParam | None = None
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self.engine = engine_of(engine)
-        self.namespace = namespace
 
     def call(self, input: object) -> str:
         """Runs a command, given as the input of a `tool_use`."""
@@ -44,15 +48,8 @@ class MnemonMemoryTool(BetaAbstractMemoryTool):
         return CLEARED
 
 
-class MnemonAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
+class MnemonAsyncMemoryTool(_OfEngine, BetaAsyncAbstractMemoryTool):
     """`MnemonMemoryTool` for `AsyncAnthropic`. Its calls run on threads, so the event loop goes on meanwhile."""
-
-    def __init__(
-        self, engine: Engine | AsyncEngine, namespace: str, *, cache_control: BetaCacheControlEphemeralParam | None = None
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self.engine = engine_of(engine)
-        self.namespace = namespace
 
     async def call(self, input: object) -> str:
         """Runs a command, given as the input of a `tool_use`."""

@@ -1,27 +1,21 @@
 """The sessions of the OpenAI Agents SDK on an engine. Needs the package `openai-agents`."""
 
-import asyncio
 import json
 import mimetypes
 import sys
-from collections.abc import Callable
-from threading import Lock
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any
 
-from ._adapters import Part, arguments_of, data_of, described, needs, sound_of, text_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, needs, sound_of, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError
 from ._mnemon import Engine, Message
-from ._wait import wait
+from ._wait import finish, wait
 
 with needs("mnemon.openai_agents", "openai-agents", "agents"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
 
-_T = TypeVar("_T")
-
-# Changes of a session take turns. Sessions share these locks, so that none has to be made for each.
-LOCKS = [Lock() for _ in range(64)]
 # In a message's metadata: the item as JSON.
 KEY = "openai_agents"
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -53,7 +47,7 @@ class MnemonSession:
         self.namespace = namespace
         self.session_id = session_id
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
-        self._lock = LOCKS[hash((namespace, session_id)) % len(LOCKS)]
+        self._lock = turn_of(namespace, session_id)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The last `limit` items, in order; without it, as many as the settings say. A negative limit is none.
@@ -75,48 +69,35 @@ class MnemonSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Stores items at the end, in one commit."""
-        await self._change(lambda: self.engine.put(self.namespace, [self._message(item) for item in items]))
+        await finish(self._add, items)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Deletes the last item and returns it; of a message of several items, that part. Cost: a pass over the session's messages."""
-        return await self._change(self._pop)
+        return await finish(self._pop)
 
     async def clear_session(self) -> None:
-        await self._change(self._clear)
+        await finish(self._clear)
 
-    async def _change(self, change: Callable[[], _T]) -> _T:
-        def locked() -> _T:
-            with self._lock:
-                return change()
-
-        task, cancelled = asyncio.ensure_future(wait(locked)), None
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled:
-            task.exception()
-            raise cancelled
-        return task.result()
+    def _add(self, items: list[TResponseInputItem]) -> None:
+        with self._lock:
+            self.engine.put(self.namespace, [self._message(item) for item in items])
 
     def _pop(self) -> TResponseInputItem | None:
-        stored = self.engine.history(self.namespace, self.session_id)
-        if not stored:
-            return None
-        *left, (item, _) = _items(stored[-1])
-        if left:
-            content = [part for _, parts in left for part in parts]
-            self.engine.put(self.namespace, [stored[-1].to_dict() | {"content": content}])
-        else:
-            self.engine.delete(self.namespace, [stored[-1].id])
-        return item
+        with self._lock:
+            stored = self.engine.history(self.namespace, self.session_id)
+            if not stored:
+                return None
+            *left, (item, _) = _items(stored[-1])
+            if left:
+                content = [part for _, parts in left for part in parts]
+                self.engine.put(self.namespace, [stored[-1].to_dict() | {"content": content}])
+            else:
+                self.engine.delete(self.namespace, [stored[-1].id])
+            return item
 
     def _clear(self) -> None:
-        try:
+        with self._lock, suppress(SessionNotFoundError):
             self.engine.delete_session(self.namespace, self.session_id)
-        except SessionNotFoundError:
-            pass
 
     def _message(self, item: Any) -> Message:
         return Message(
@@ -195,24 +176,14 @@ def _content(item: dict[str, Any]) -> list[dict[str, Any]]:
     """What a recall reads of an item, and what a prompt has in its place."""
     kind, call = item.get("type") or "message", item.get("call_id")
     if call and "name" in item and not kind.endswith("_output"):
-        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": _arguments(item)}]
+        if "arguments" in item:
+            return [call_of(call, item["name"], item["arguments"])]
+        return [{"type": "tool_call", "id": call, "name": item["name"], "arguments": item.get("input")}]
     text = "\n".join(_texts(item.get("content")) + _texts(item.get("output")))
     if call and text:
         return [{"type": "tool_result", "id": call, "content": text}]
     # What has no text, such as a picture or reasoning, is in the metadata; a message of no content is none.
     return [{"type": "text", "text": text if text.strip() else f"({kind})"}]
-
-
-def _arguments(item: dict[str, Any]) -> Any:
-    """An object, which prompts are made of; the text where the engine's would be another, as with integers of more than 64 bits."""
-    text = item.get("arguments", item.get("input"))
-    if "arguments" not in item or not isinstance(text, str):
-        return text
-    part = {"type": "tool_call", "id": "", "name": "", "arguments": arguments_of(item)}
-    try:
-        return part["arguments"] if Message([part]).content == [part] else text
-    except Exception:
-        return text
 
 
 def _texts(content: Any) -> list[str]:

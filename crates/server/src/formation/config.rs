@@ -294,6 +294,27 @@ impl Block {
         }))
     }
 
+    /// Returns the instructions, if the block is that, which `model` refines.
+    pub(super) fn instructions(&self, model: Arc<dyn ChatModel>) -> Option<InstructionBlock> {
+        let Block::Instructions { name, priority, text, all_sessions } = self else { return None };
+        let block = InstructionBlock::new(&*name.0, &**text, model);
+        Some(block.with_priority(*priority).with_scope(scope(*all_sessions)))
+    }
+
+    /// Returns the namespace of the documents that the block makes, and their key if there is one alone.
+    pub(super) fn documents(&self, namespace: &Namespace) -> Option<(Namespace, Option<String>)> {
+        match self {
+            Block::Profile { name, key, .. } => {
+                Some((namespace.clone(), Some(key.clone().unwrap_or_else(|| name.0.clone()))))
+            }
+            Block::Collection { below, .. } => {
+                let below = below.as_ref().map_or(FACTS, Namespace::as_str);
+                Some((format!("{namespace}/{below}").parse().ok()?, None))
+            }
+            _ => None,
+        }
+    }
+
     /// Makes the block of a session in a namespace. `model` answers what it asks.
     ///
     /// # Errors
@@ -304,7 +325,6 @@ impl Block {
         namespace: &Namespace,
         model: Arc<dyn ChatModel>,
     ) -> mnemon::Result<Arc<dyn MemoryBlock>> {
-        let scope = |all_sessions: bool| if all_sessions { BlockScope::Namespace } else { BlockScope::Session };
         Ok(match self.clone() {
             Block::Static { name, priority, text } => Arc::new(StaticBlock::new(name.0, text).with_priority(priority)),
             Block::Vectors { name, priority, k, threshold, own_session } => {
@@ -317,10 +337,7 @@ impl Block {
                 }
                 Arc::new(block)
             }
-            Block::Instructions { name, priority, text, all_sessions } => {
-                let block = InstructionBlock::new(name.0, text, model);
-                Arc::new(block.with_priority(priority).with_scope(scope(all_sessions)))
-            }
+            Block::Instructions { .. } => Arc::new(self.instructions(model).expect("these are instructions")),
             Block::Facts { name, priority, max_facts, all_sessions } => {
                 let block = FactBlock::new(name.0, model).with_priority(priority).with_max_facts(or(max_facts, 50));
                 Arc::new(block.with_scope(scope(all_sessions)))
@@ -341,6 +358,10 @@ impl Block {
             }
         })
     }
+}
+
+fn scope(all_sessions: bool) -> BlockScope {
+    if all_sessions { BlockScope::Namespace } else { BlockScope::Session }
 }
 
 /// Messages that a block of vectors recalls.

@@ -3,8 +3,8 @@
 //!
 //! A flushed batch is handed to the blocks by the library, each batch once for each block, in the background. The library
 //! does so while a memory of the session is open, or is opened again. A request opens one and drops it, so this module
-//! opens those that no request does: after the idle time of a session, which then is flushed; and when the server starts,
-//! for batches that were not taken before it ended. It opens one after the other.
+//! opens those that no request does: after the idle time of a session, which then is flushed; after a put past its buffer;
+//! and when the server starts, for batches that were not taken before it ended. It opens one after the other.
 //!
 //! The server keeps nothing of what a model answers: blocks do, by their own rules. `config` has the blocks of namespaces,
 //! `usage` counts and limits calls.
@@ -24,19 +24,36 @@ use mnemon::{
     ChatModel, Collection, Engine, Error, MemoryBlock, MemoryBuilder, Message, Namespace, OpenAiChat,
     chat_model::ChatRequest,
     knowledge::CollectionReport,
-    memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, TokenExcess},
+    memory::{AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, InstructionBlock, TokenExcess},
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use self::usage::Counts;
 use self::{
     config::{Block, Rule, Rules},
-    usage::{Counted, CountedModel, Usage},
+    usage::{Counted, CountedModel, Counts, Usage},
 };
 use crate::{access::DailyLimit, settings::Llm, telemetry::FormationMetrics};
 
 /// Time between the end of a session's idle time and the look for its batches.
 const AFTER_IDLE: Duration = Duration::from_secs(1);
+
+/// A memory block for which the model is asked.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FormingBlock")]
+pub(crate) struct Forming {
+    pub(crate) name: String,
+    /// `collection`, `profile`, `summary`, `facts` or `instructions`.
+    kind: &'static str,
+    /// The namespace of the documents that a collection or a profile makes; null for other blocks, which have a state.
+    #[schemars(with = "Option<String>")]
+    namespace: Option<Namespace>,
+    /// The key of a profile's document.
+    key: Option<String>,
+    #[serde(flatten)]
+    counts: Counts,
+}
 
 /// The rules of the configuration, and the model. Both were checked.
 #[derive(Clone, Default)]
@@ -69,7 +86,7 @@ impl Plan {
             }
             None => "model: none, nothing is sent anywhere".to_owned(),
         };
-        let rest = "Other namespaces: no blocks. Messages that are stored without a session are kept as they are.";
+        let rest = "Other namespaces: no blocks.";
         format!("{model}\n{}{rest}", self.rules)
     }
 }
@@ -149,7 +166,7 @@ impl Formation {
         let Some((block, Some(collection))) = block.map(|block| (block, block.collection(engine, namespace))) else {
             return Ok(CollectionReport::default());
         };
-        self.usage.check(namespace)?;
+        self.check_limits(namespace)?;
         let counted = counted(namespace, block);
         let model = self.counted_model(counted.clone());
         collection?.1.update(messages, &model).await.inspect_err(|_| self.usage.failed(&counted))
@@ -173,14 +190,33 @@ impl Formation {
         }
     }
 
-    /// Returns the blocks of a namespace that ask the model: their names, their kinds and their counts.
-    pub(crate) fn counts(&self, namespace: &Namespace) -> Vec<(String, &'static str, Counts)> {
-        let blocks = self.plan.rules.of(namespace).into_iter().flat_map(|rule| &rule.blocks);
-        let counts = |block: &Block| {
+    /// Returns the instructions of this name of a namespace, if it has them. Their calls are counted.
+    pub(crate) fn instructions(&self, namespace: &Namespace, name: &str) -> Option<InstructionBlock> {
+        let block = self.blocks(namespace).find(|block| block.name() == name)?;
+        block.instructions(self.counted_model(counted(namespace, block)))
+    }
+
+    /// Refuses a call of the model if a daily limit of the namespace is used up.
+    ///
+    /// # Errors
+    /// A transient [`Error::Chat`].
+    pub(crate) fn check_limits(&self, namespace: &Namespace) -> mnemon::Result<()> {
+        self.usage.check(namespace)
+    }
+
+    fn blocks(&self, namespace: &Namespace) -> impl Iterator<Item = &Block> {
+        self.plan.rules.of(namespace).into_iter().flat_map(|rule| &rule.blocks)
+    }
+
+    /// Returns the blocks of a namespace for which the model is asked.
+    pub(crate) fn forming(&self, namespace: &Namespace) -> Vec<Forming> {
+        let forming = |block: &Block| {
+            let (items, key) = block.documents(namespace).unzip();
             let counts = self.usage.counts(&counted(namespace, block));
-            (block.name().to_owned(), block.kind(), counts)
+            Forming { name: block.name().to_owned(), kind: block.kind(), namespace: items, key: key.flatten(), counts }
         };
-        blocks.filter(|block| block.asks_a_model()).map(counts).collect()
+        let is_forming = |block: &&Block| block.asks_a_model() || matches!(block, Block::Instructions { .. });
+        self.blocks(namespace).filter(is_forming).map(forming).collect()
     }
 
     /// Returns the daily limits that are about a namespace.
@@ -204,6 +240,12 @@ impl Formation {
     pub(crate) fn idle_time(&self, namespace: &Namespace) -> Option<Duration> {
         let rule = self.plan.rules.of(namespace)?;
         rule.limits().idle_time.filter(|_| rule.blocks.iter().any(Block::asks_a_model))
+    }
+
+    /// Returns the tokens of a batch of messages that are stored without a session's buffer, if the model is given them.
+    pub(crate) fn batch_tokens(&self, namespace: &Namespace) -> Option<usize> {
+        let rule = self.plan.rules.of(namespace)?;
+        rule.blocks.iter().any(Block::asks_a_model).then(|| rule.limits().flush_size())
     }
 
     /// Notes that a session is to be opened after this time.

@@ -96,7 +96,7 @@ pub(super) async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> 
         input.entity.note_ids(message);
     }
     let ids: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
-    app.engine.put(&namespace, messages).await?;
+    app.put(&namespace, messages).await?;
     Ok(Output::data(json!({ "ids": ids, "namespace": namespace })))
 }
 
@@ -224,12 +224,22 @@ pub(super) struct GetMemory {
     memory_id: String,
     /// The byte of its text from which to return it, as the `cut` of a long one says. Default: 0.
     offset: Option<Offset>,
+    /// Return also what it was before its changes, each with the time `until` which it was so: the memory as it is, and then
+    /// the last version first. Only a server with --keep-versions keeps them. Default: false.
+    #[serde(default)]
+    versions: bool,
     #[serde(flatten)]
     entity: Entity,
 }
 
 pub(super) async fn get_memory(app: &App, caller: &Caller, input: GetMemory) -> Result<Output, Problem> {
-    let (_, message) = find(app, caller, &input.entity, &input.memory_id).await?;
+    let (namespace, message) = find(app, caller, &input.entity, &input.memory_id).await?;
+    if input.versions {
+        let versions = app.engine.versions(&namespace, &input.memory_id).await?.into_iter().rev();
+        let versions = versions.map(|version| Item::whole(version.message).with("until", version.until.to_string()));
+        let all: Vec<Item> = [Item::whole(message)].into_iter().chain(versions).collect();
+        return Ok(Output::ranking(Kind::Memory, &all, MAX_BYTES));
+    }
     Ok(Output::one(&Item::whole(message), input.offset.map_or(0, |offset| offset.0)))
 }
 

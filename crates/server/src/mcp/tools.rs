@@ -96,7 +96,7 @@ tools! {
          cut, and get_memory returns the rest.",
         { "user_id": "ada", "limit": 20 };
     get_memory(GetMemory): Reads, Read,
-        "Returns a memory by its id, up to 60,000 bytes of it at once.",
+        "Returns a memory by its id, up to 60,000 bytes of it at once. With `versions`, also what it said before it was changed.",
         { "memory_id": "0198f2d1-6f3a-7c3e-9d62-3b8f6c1f0a77", "user_id": "ada" };
     update_memory(UpdateMemory): Destroys, Write,
         "Replaces the text or the metadata of a memory.",

@@ -20,6 +20,8 @@ use crate::{
 
 /// Items that are read at a time.
 const BATCH: usize = 1000;
+/// Items that a search with a filter looks at: as many as a search of documents finds.
+const SEARCHED: usize = 10_000;
 const METADATA: &str = "metadata";
 
 /// The collection of a home.
@@ -68,10 +70,20 @@ impl Facts {
         limit: usize,
     ) -> Result<Vec<(f32, Memory)>, Problem> {
         // The index knows the metadata of messages, so other conditions are evaluated on what it finds.
-        let limit = if *filter == Filter::All(Vec::new()) { limit } else { BATCH };
-        let found = self.collection.search(DocumentSearch::default().query(query).limit(limit)).await?;
-        let found = found.into_iter().map(|item| (item.score.unwrap_or_default(), self.memory(caller, item)));
-        Ok(found.filter(|(_, memory)| filter.matches(memory)).take(limit).collect())
+        let page = if *filter == Filter::All(Vec::new()) { limit } else { BATCH };
+        let mut found = Vec::new();
+        for offset in (0..=SEARCHED - page).step_by(page) {
+            let items =
+                self.collection.search(DocumentSearch::default().query(query).offset(offset).limit(page)).await?;
+            let is_last = items.len() < page;
+            let items = items.into_iter().map(|item| (item.score.unwrap_or_default(), self.memory(caller, item)));
+            found.extend(items.filter(|(_, memory)| filter.matches(memory)));
+            if is_last || found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
     }
 
     /// Returns the facts that a filter matches, the last changed first.

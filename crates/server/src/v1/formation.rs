@@ -19,7 +19,7 @@ use crate::{
     access::{DailyLimit, Right},
     app::App,
     bounds::{self, PageQuery},
-    formation::Counts,
+    formation::Forming,
     problem::Problem,
 };
 
@@ -45,28 +45,29 @@ pub(super) fn routes() -> Vec<Route> {
         .body::<Retry>()
         .answer::<Retried>()
         .long(),
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/sessions/{session}/refine",
+            Right::Write,
+            "Has the language model write a block of instructions anew, from feedback on what was said last in the session. Or \
+             returns to an earlier version.",
+            refine,
+        )
+        .body::<Refine>()
+        .answer::<Refined>()
+        .long(),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Formation {
-    blocks: Vec<Block>,
+    blocks: Vec<Forming>,
     /// The limits on the tokens of a day that are about this namespace, each for all namespaces at and under its prefix.
     daily_limits: Vec<DailyLimit>,
     /// The sessions that had something for the blocks.
     sessions: Vec<Session>,
     /// The cursor of the next page of sessions.
     next: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FormingBlock")]
-struct Block {
-    name: String,
-    /// `collection`, `profile`, `summary` or `facts`.
-    kind: &'static str,
-    #[serde(flatten)]
-    counts: Counts,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -107,8 +108,7 @@ async fn get(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Formation>, Problem> {
     let after: Option<String> = bounds::decode_cursor(page.cursor.as_deref())?;
-    let blocks: Vec<Block> =
-        app.formation.counts(&namespace).into_iter().map(|(name, kind, counts)| Block { name, kind, counts }).collect();
+    let blocks = app.formation.forming(&namespace);
     let mut listed = if blocks.is_empty() { Vec::new() } else { app.engine.sessions(&namespace).await? };
     listed.retain(|info| info.batches > 0);
     let (listed, next) = bounds::page(listed, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
@@ -141,11 +141,59 @@ async fn retry(
     Path((_, session)): Path<(String, String)>,
     Json(Retry { block }): Json<Retry>,
 ) -> Result<Json<Retried>, Problem> {
-    if !app.formation.counts(&namespace).iter().any(|(name, ..)| *name == block) {
+    if !app.formation.forming(&namespace).iter().any(|forming| forming.name == block) {
         return Err(Problem::not_found(
             "no block of that name asks a model here; GET .../formation lists those that do",
         ));
     }
     let memory = memory(&app, &namespace, &session, None).await?;
     Ok(Json(Retried { taken: memory.retry_failed(&block).await? }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Refine {
+    /// The name of the block.
+    block: String,
+    /// What is to be different, such as `Too long: one sentence is enough.`
+    feedback: Option<String>,
+    /// The version to return to, instead of feedback: 0 is the text of the configuration. The last 100 are kept.
+    version: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Refined {
+    /// The instructions from now on.
+    instructions: String,
+    /// Their number. A version that is returned to gets a new one.
+    version: usize,
+}
+
+/// Messages of the session that the model is shown with the feedback.
+const SHOWN: usize = 20;
+
+async fn refine(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Path((_, session)): Path<(String, String)>,
+    Json(Refine { block, feedback, version }): Json<Refine>,
+) -> Result<Json<Refined>, Problem> {
+    let instructions = app.formation.instructions(&namespace, &block).ok_or_else(|| {
+        Problem::not_found("no block of instructions has that name here; --config says which blocks there are")
+    })?;
+    let memory = memory(&app, &namespace, &session, None).await?;
+    let refining = instructions.clone();
+    match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
+        (Some(feedback), None) => {
+            app.formation.check_limits(&namespace)?;
+            let mut said = app.engine.history(&namespace, &session).await?;
+            let said = said.split_off(said.len().saturating_sub(SHOWN));
+            memory.change_block(&block, move |state| refining.refine(state, &feedback, &said)).await?;
+        }
+        (None, Some(version)) => memory.change_block(&block, move |state| refining.revert(state, version)).await?,
+        _ => return Err(Problem::bad_request("give one of `feedback`, in words, and `version`")),
+    }
+    let versions = instructions.versions(&memory.block_state(&block).await?)?;
+    let (version, last) = versions.last().expect("a block has a version");
+    Ok(Json(Refined { instructions: last.prompt.clone(), version: *version }))
 }

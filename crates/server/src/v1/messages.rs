@@ -81,7 +81,7 @@ async fn put(
 ) -> Result<Json<PutAnswer>, Problem> {
     date(&mut put.messages);
     let ids = put.messages.iter().map(|message| message.id.clone()).collect();
-    let report = app.engine.put(&namespace, put.messages).await?;
+    let report = app.put(&namespace, put.messages).await?;
     if put.flush {
         app.engine.flush().await?;
     }

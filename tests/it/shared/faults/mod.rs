@@ -181,8 +181,9 @@ fn fault(
     }
 }
 
-/// Runs machines under faults. Returns what the checker found, and the number of operations.
-fn run(server: &Server, address: &str, count: usize, seed: u64) -> (Vec<String>, usize) {
+/// Runs machines under faults. Returns what the checker found, and the number of operations. What differs at the end may
+/// become equal for so long as `patience`.
+fn run(server: &Server, address: &str, count: usize, seed: u64, patience: Duration) -> (Vec<String>, usize) {
     let database = address.rsplit('/').next().unwrap();
     let proxy = Proxy::start(server.port());
     let through = proxy.address(database);
@@ -225,12 +226,12 @@ fn run(server: &Server, address: &str, count: usize, seed: u64) -> (Vec<String>,
     // A new machine has what is in Postgres.
     let new = machine::open(folder.path().join("new.redb"), address);
     let mut found = faults(&operations, &end(&new));
-    found.extend(counts(&new));
+    found.extend(counts(&new, patience));
     let problems = new.blocking().audit().unwrap().problems;
     found.extend(problems.into_iter().map(|problem| format!("audit: {problem}")));
     for machine in &machines {
         let engine = machine::open(machine.path.clone(), address);
-        if let Some(difference) = difference(&engine, &new) {
+        if let Some(difference) = difference(&engine, &new, patience) {
             found.push(format!("{} has something else than Postgres: {difference}", machine.name));
         }
         engine.blocking().flush().unwrap();
@@ -243,14 +244,14 @@ fn run(server: &Server, address: &str, count: usize, seed: u64) -> (Vec<String>,
 
 /// The first lines in which the exports of two engines differ, if they go on to differ: a session that is idle by the
 /// clock of one may be flushed between the two exports.
-fn difference(one: &Engine, other: &Engine) -> Option<String> {
+fn difference(one: &Engine, other: &Engine, patience: Duration) -> Option<String> {
     let started = Instant::now();
     loop {
         let (a, b) = (transfer::export(one), transfer::export(other));
         if a == b {
             return None;
         }
-        if started.elapsed() > Duration::from_secs(30) {
+        if started.elapsed() > patience {
             let pair = a.lines().zip(b.lines()).find(|(a, b)| a != b);
             return Some(pair.map_or_else(|| "one has more".to_owned(), |(a, b)| format!("{a}, but there {b}")));
         }
@@ -284,7 +285,7 @@ fn end(engine: &Engine) -> End {
 }
 
 /// Checks that each batch was counted once.
-fn counts(engine: &Engine) -> Vec<String> {
+fn counts(engine: &Engine, patience: Duration) -> Vec<String> {
     let mut faults = Vec::new();
     for number in 0..MEMORIES {
         let memory = memory(engine, number).unwrap();
@@ -299,7 +300,7 @@ fn counts(engine: &Engine) -> Vec<String> {
                 break;
             }
             // By a clock that was behind, the session is idle by now: its buffer may be flushed between two lines above.
-            if counted + buffered > all || started.elapsed() > Duration::from_secs(30) {
+            if counted + buffered > all || started.elapsed() > patience {
                 let what = format!("{counted} counted and {buffered} in the buffer, of {all} messages");
                 faults.push(format!("memory {number}: {what}"));
                 break;
@@ -319,7 +320,7 @@ fn three_machines_under_faults_tell_one_history() {
     let count = std::env::var("MNEMON_SHARED_FAULTS").map_or(60, |count| count.parse().unwrap());
     let address = server.database();
     let seed = std::env::var("MNEMON_SHARED_SEED").map_or(1, |seed| seed.parse().unwrap());
-    let (found, operations) = run(&server, &address, count, seed);
+    let (found, operations) = run(&server, &address, count, seed, Duration::from_secs(30));
     assert!(found.is_empty(), "{} contradictions in {operations} operations:\n{}", found.len(), found.join("\n"));
 }
 
@@ -334,7 +335,7 @@ fn planted(action: &str, table: &str, seed: u64) -> Option<Vec<String>> {
     query(&address, &function, &[]);
     let trigger = "CREATE TRIGGER wrong BEFORE INSERT OR UPDATE ON mnemon";
     query(&address, &format!("{trigger}.{table} FOR EACH ROW EXECUTE FUNCTION wrong()"), &[]);
-    Some(run(&server, &address, 10, seed).0)
+    Some(run(&server, &address, 10, seed, Duration::from_secs(3)).0)
 }
 
 #[test]
