@@ -28,4 +28,5 @@ cp -r "$source/tests" "$source/examples" user/
 node user/tests/readme.mjs "$source/README.md" user/readme
 node_modules/.bin/tsc -p user/tests/tsconfig.json
 cd user
-CHECKOUT=$checkout TOOLS=$folder node --test --test-reporter=spec --test-concurrency=2 ${TESTS:-tests/*.test.js}
+[ -n "${FRAMEWORKS:-}" ] || CHECKOUT=$checkout TOOLS=$folder node --test --test-reporter=spec --test-concurrency=2 ${TESTS:-tests/*.test.js}
+[ -n "${TESTS:-}" ] || ../node_modules/.bin/vitest run --config tests/frameworks/vitest.config.ts ${FRAMEWORKS:-}

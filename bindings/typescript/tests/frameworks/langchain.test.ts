@@ -1,0 +1,124 @@
+/** LangChain's vector store, retriever and history. Its standard tests for JavaScript are not on npm. */
+
+import { Document } from "@langchain/core/documents";
+import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from "@langchain/core/messages";
+import { RunnableLambda, RunnableWithMessageHistory } from "@langchain/core/runnables";
+import { InvalidArgumentError } from "mnemon-engine";
+import { MnemonChatMessageHistory, MnemonRetriever, MnemonVectorStore } from "mnemon-engine/langchain";
+import { describe, expect, it } from "vitest";
+
+import { serve } from "./serve.js";
+
+const served = serve();
+let names = 0;
+const newNamespace = () => served.mnemon.namespace(`langchain/${names++}`);
+const ids = (documents: Document[]) => documents.map(({ id }) => id);
+
+const DOCUMENTS = [
+  new Document({ id: "row", pageContent: "Ada goes rowing.", metadata: { price: 5, tags: ["sport"] } }),
+  new Document({ id: "bake", pageContent: "Bo bakes bread.", metadata: { price: 20 } }),
+  new Document({ id: "k/\u00e9".repeat(300), pageContent: "Cy plays the violin.", metadata: {} }),
+];
+
+describe("MnemonVectorStore", () => {
+  it("finds what was added just before, with its id and metadata", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    expect(await store.similaritySearch("boat")).toEqual([]);
+    expect(await store.addDocuments(DOCUMENTS)).toEqual(ids(DOCUMENTS));
+    expect(await store.similaritySearch("who is in a boat?", 1)).toEqual([DOCUMENTS[0]]);
+    expect(await store.similaritySearch("music", 1)).toEqual([DOCUMENTS[2]]);
+    const [[, best], [, second]] = (await store.similaritySearchWithScore("who is in a boat?", 2)) as [[Document, number], [Document, number]];
+    expect(best).toBeGreaterThan(second);
+  });
+
+  it("filters by metadata, also as a retriever", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    await store.addDocuments(DOCUMENTS);
+    expect(ids(await store.similaritySearch("bread", 4, { price: { $lt: 10 } }))).toEqual(["row"]);
+    expect(ids(await store.asRetriever({ k: 4, filter: { price: { $gte: 10 } } }).invoke("rowing"))).toEqual(["bake"]);
+  });
+
+  it("replaces documents of the same id, and deletes some or all", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    await store.namespace.documents.put("other", { text: "Ada goes rowing." });
+    await store.addDocuments(DOCUMENTS);
+    await store.addDocuments([new Document({ pageContent: "Ada sings.", metadata: {} })], { ids: ["row"] });
+    expect(await store.similaritySearch("Ada", 1)).toMatchObject([{ id: "row", pageContent: "Ada sings." }]);
+    expect(await store.addDocuments([new Document({ pageContent: "New." })])).toMatchObject([expect.stringMatching(/^[0-9a-f]{32}$/)]);
+    await store.delete({ ids: ["row", "none"] });
+    expect(ids(await store.similaritySearch("Ada", 9))).not.toContain("row");
+    await store.delete({ deleteAll: true });
+    expect(await store.similaritySearch("bread", 9)).toEqual([]);
+    expect(await store.namespace.documents.get("other")).not.toBeNull();
+    await expect(store.delete()).rejects.toThrow("deleteAll");
+  });
+
+  it("refuses vectors", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    await expect(store.addVectors()).rejects.toThrow(InvalidArgumentError);
+    await expect(store.similaritySearchVectorWithScore()).rejects.toThrow("makes the vectors");
+    await expect(store.embeddings.embedQuery("text")).rejects.toThrow("makes the vectors");
+  });
+});
+
+describe("MnemonRetriever", () => {
+  it("finds messages with their fields", async () => {
+    const namespace = newNamespace();
+    await namespace.put([
+      { role: "user", content: "I go rowing.", session: "s", metadata: { mood: "good" } },
+      { role: "assistant", content: "Fine.", session: "s" },
+    ], { flush: true });
+    const found = await new MnemonRetriever({ namespace, options: { k: 1 } }).invoke("who is in a boat?");
+    expect(found).toMatchObject([{ pageContent: "I go rowing.", metadata: { session: "s", role: "user", mood: "good", score: expect.any(Number) } }]);
+  });
+});
+
+describe("MnemonChatMessageHistory", () => {
+  const messages = [
+    new SystemMessage("Be short."),
+    new HumanMessage({ content: "What time is it?", name: "ada", id: "m1" }),
+    new AIMessage({ content: "", tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" }, type: "tool_call" }] }),
+    new ToolMessage({ content: "12:00", tool_call_id: "c1", name: "clock", artifact: { raw: 12 } }),
+    new AIMessage({ content: [{ type: "text", text: "It is " }, { type: "text", text: "noon." }], response_metadata: { model: "m" } }),
+    new HumanMessage({ content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AA==" } }] }),
+  ];
+
+  it("keeps messages of every kind as they are", async () => {
+    const history = new MnemonChatMessageHistory(newNamespace(), "s");
+    await history.addMessages([]);
+    await history.addMessages(messages.slice(0, 4));
+    for (const message of messages.slice(4)) await history.addMessage(message);
+    expect((await history.getMessages()).map((message) => message.toDict())).toEqual(messages.map((message) => message.toDict()));
+    await history.clear();
+    await history.clear();
+    expect(await history.getMessages()).toEqual([]);
+    await history.addUserMessage("Hello");
+    await history.addAIMessage("Hi");
+    expect((await history.getMessages()).map(({ type, text }) => [type, text])).toEqual([["human", "Hello"], ["ai", "Hi"]]);
+  });
+
+  it("reads what another program stored", async () => {
+    const history = new MnemonChatMessageHistory(newNamespace(), "s");
+    await history.namespace.put([
+      { role: "user", content: "What time is it?", session: "s" },
+      { role: "assistant", session: "s", content: [{ type: "text", text: "I look." }, { type: "tool_call", id: "c1", name: "clock", arguments: { zone: "UTC" } }] },
+      { role: "tool", session: "s", content: [{ type: "tool_result", id: "c1", content: "12:00" }] },
+    ]);
+    const [human, ai, result] = await history.getMessages();
+    expect(human).toMatchObject({ content: "What time is it?" });
+    expect(ai).toMatchObject({ content: "I look.", tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] });
+    expect(result).toMatchObject({ content: "12:00", tool_call_id: "c1" });
+  });
+
+  it("is the memory of a chain", async () => {
+    const namespace = newNamespace();
+    const chain = new RunnableWithMessageHistory({
+      runnable: RunnableLambda.from((given: { input: string; history?: unknown[] }) => new AIMessage(`${given.history?.length}: ${given.input}`)),
+      getMessageHistory: (session: string) => new MnemonChatMessageHistory(namespace, session),
+      inputMessagesKey: "input",
+      historyMessagesKey: "history",
+    });
+    const say = async (input: string) => ((await chain.invoke({ input }, { configurable: { sessionId: "s" } })) as AIMessage).text;
+    expect([await say("One"), await say("Two")]).toEqual(["0: One", "2: Two"]);
+  });
+});

@@ -1,0 +1,95 @@
+/** LangGraph's validation suite on `MnemonSaver`, and what it does not ask. */
+
+import { deltaChannelHistoryTests, specTest } from "@langchain/langgraph-checkpoint-validation";
+import { emptyCheckpoint, INTERRUPT, RESUME, uuid6 } from "@langchain/langgraph-checkpoint";
+import { expect, it } from "vitest";
+
+import { MnemonSaver } from "mnemon-engine/langgraph";
+import { serve } from "./serve.js";
+
+const served = serve();
+let savers = 0;
+
+/** A saver that sees none of what others stored. */
+function newSaver(): MnemonSaver {
+  return new MnemonSaver(served.mnemon, { prefix: ["saver", `${savers++}`] });
+}
+
+const initializer = { checkpointerName: "MnemonSaver", createCheckpointer: newSaver };
+specTest(initializer);
+deltaChannelHistoryTests(initializer);
+
+const metadata = { source: "loop" as const, step: 0, parents: {} };
+const thread = { configurable: { thread_id: "t/1", checkpoint_ns: "" } };
+
+function checkpointOf(values: Record<string, unknown>) {
+  return { ...emptyCheckpoint(), id: uuid6(0), channel_values: values };
+}
+
+it("sends one request for a small checkpoint, two for a large one, and one for writes", async () => {
+  const saver = newSaver();
+  const count = async (work: Promise<unknown>) => {
+    served.requests.length = 0;
+    await work;
+    return served.requests.length;
+  };
+  expect(await count(saver.put(thread, checkpointOf({ a: "short" }), metadata, {}))).toBe(1);
+  let config = thread;
+  expect(await count(saver.put(thread, checkpointOf({ a: "x".repeat(100_000) }), metadata, {}).then((put) => (config = put as typeof thread)))).toBe(2);
+  expect(await count(saver.putWrites(config, [["a", 1], ["b", 2]], "task"))).toBe(1);
+  expect(await count(saver.getTuple(config))).toBe(3);
+  expect(await count(saver.getTuple(thread))).toBe(4);
+});
+
+it("keeps texts of any length, and bytes", async () => {
+  const saver = newSaver();
+  const long = "\u20ac\u{1f600}\"\\\n\u0000".repeat(300_000);
+  const values = { long, shifted: `x${long}`, bytes: new Uint8Array([0, 128, 255]), odd: "\ud800" };
+  const config = await saver.put(thread, checkpointOf(values), metadata, {});
+  await saver.putWrites(config, [["long", long]], "task");
+  const tuple = await saver.getTuple(thread);
+  expect(tuple?.checkpoint.channel_values).toEqual(values);
+  expect(tuple?.pendingWrites).toEqual([["task", "long", long]]);
+});
+
+it("finds the latest checkpoint in whatever order they were put", async () => {
+  const saver = newSaver();
+  const checkpoints = Array.from({ length: 5 }, () => checkpointOf({}));
+  const ids = checkpoints.map(({ id }) => id);
+  for (const at of [3, 4, 0, 2, 1]) await saver.put(thread, checkpoints[at]!, { ...metadata, step: at % 2 }, {});
+  expect((await saver.getTuple(thread))?.checkpoint.id).toBe(ids[4]);
+  const listed = async (options: object) => {
+    const found: string[] = [];
+    for await (const { checkpoint } of saver.list(thread, options)) found.push(checkpoint.id);
+    return found.map((id) => ids.indexOf(id));
+  };
+  expect(await listed({ limit: 2 })).toEqual([4, 3]);
+  expect(await listed({ limit: 2, before: { configurable: { checkpoint_id: ids[3] } } })).toEqual([2, 1]);
+  expect(await listed({ filter: { step: 1 }, limit: 1 })).toEqual([3]);
+  expect(await listed({})).toEqual([4, 3, 2, 1, 0]);
+});
+
+it("loses no write of calls that run at the same time, and keeps the first of two", async () => {
+  const saver = newSaver();
+  const config = await saver.put(thread, checkpointOf({}), metadata, {});
+  await saver.putWrites(config, [["a", "first"], [INTERRUPT, "old"]], "task");
+  await Promise.all(Array.from({ length: 20 }, (_, at) => saver.putWrites(config, [["b", at]], `other ${at}`)));
+  await saver.putWrites(config, [["a", "second"], [INTERRUPT, "new"], [RESUME, "yes"]], "task");
+  const { pendingWrites = [] } = (await saver.getTuple(config)) ?? {};
+  expect(pendingWrites).toHaveLength(23);
+  expect(pendingWrites.filter(([task]) => task === "task").map(([, ...write]) => write).sort()).toEqual([
+    [INTERRUPT, "new"], [RESUME, "yes"], ["a", "first"],
+  ]);
+});
+
+it("deletes a thread with all that it has, and no other", async () => {
+  const saver = newSaver();
+  const other = { configurable: { thread_id: "t/10", checkpoint_ns: "" } };
+  for (const config of [thread, other]) await saver.putWrites(await saver.put(config, checkpointOf({ a: "x".repeat(9_000) }), metadata, {}), [["a", 1]], "task");
+  await saver.deleteThread("t/1");
+  await saver.deleteThread("t/1");
+  expect(await saver.getTuple(thread)).toBeUndefined();
+  expect(await saver.getTuple(other)).toBeDefined();
+  const left = await served.mnemon.namespaces({ prefix: `saver/${savers - 1}/:t%2F1` }).toArray();
+  expect(left).toEqual([]);
+});
