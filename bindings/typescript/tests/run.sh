@@ -25,7 +25,7 @@ platform=$(node -p 'process.platform + "-" + process.arch')
 node "$source/platform.mjs" --dist dist --out user/node_modules "$platform=$binary"
 echo '{ "private": true, "type": "module" }' >user/package.json
 cp -r "$source/tests" "$source/examples" user/
-node user/tests/readme.mjs "$source/README.md" user/readme
+node user/tests/readme.mjs user/readme "$source/README.md" "$checkout/README.md"
 node_modules/.bin/tsc -p user/tests/tsconfig.json
 cd user
 [ -n "${FRAMEWORKS:-}" ] || CHECKOUT=$checkout TOOLS=$folder node --test --test-reporter=spec --test-concurrency=2 ${TESTS:-tests/*.test.js}
