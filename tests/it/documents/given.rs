@@ -9,7 +9,7 @@ use mnemon::{
 use serde_json::json;
 
 use super::{documents, keys, search};
-use crate::support::{Db, Hashing, namespace};
+use crate::support::{Db, Hashing, go_on, namespace};
 
 fn given(dimension: usize) -> Arc<GivenVectors> {
     Arc::new(GivenVectors::new("theirs", dimension))
@@ -67,10 +67,10 @@ fn given_vectors_outlive_edits_exports_and_reindexing() {
     assert!(keys(&found)[..2].contains(&"bike") && keys(&found)[..2].contains(&"boat"), "{found:?}");
 
     // Exact after a change of precision: the vectors of the texts are whole.
-    let to = |precision| ReindexOptions { precision: Some(precision), ..ReindexOptions::default() };
     for precision in [Precision::I8, Precision::F32] {
-        let report =
-            engine.blocking().reindex(given(3), to(precision), |_| std::ops::ControlFlow::Continue(())).unwrap();
+        let mut options = ReindexOptions::default();
+        options.precision = Some(precision);
+        let report = engine.blocking().reindex(given(3), options, go_on).unwrap();
         assert!(report.switched, "{report:?}");
     }
     let vectors = documents(&engine).blocking().vectors(vec!["kite".into()]).unwrap();
@@ -89,9 +89,10 @@ fn given_vectors_outlive_edits_exports_and_reindexing() {
     let error = narrow.blocking().import(lines.as_slice()).unwrap_err().to_string();
     assert!(error.contains("3 components"), "{error}");
     // A model makes its own.
-    let model = Engine::builder_in_memory().embedder(Arc::new(Hashing::new(3))).open().unwrap();
+    let model = Engine::builder_in_memory().embedder(Arc::new(Hashing::new(32))).open().unwrap();
     model.blocking().import(lines.as_slice()).unwrap();
     model.blocking().flush().unwrap();
+    assert_eq!(documents(&model).blocking().vectors(vec!["boat".into()]).unwrap()[0][0].len(), 32);
     assert_eq!(keys(&documents(&model).blocking().search(search().query("tandem").limit(1)).unwrap()), ["bike"]);
 }
 
