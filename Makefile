@@ -1,6 +1,6 @@
 # Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, some with every
-# fourth change only, and at least in its short form, except `advisories`, `model-static` and `model-multilingual`: the reasons stand beside
-# them.
+# fourth change only, and at least in its short form, except `advisories`, `dist`, `dist-test`, `docker`, `model-static` and
+# `model-multilingual`: the reasons stand beside them.
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -249,6 +249,7 @@ dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx ## all that is published for L
 	PATH=$(abspath $(TOOLS))/bin:$$PATH packaging/sbom.sh $(DIST) $(VERSION)
 	cd $(DIST) && sha256sum -- * >SHA256SUMS && ls -l
 
+# Not in `.ci/run` either: there is nothing to start.
 dist-test: ## the built command and wheel in empty Debians of other versions, on ARM by QEMU (needs root)
 	packaging/start.sh $(TARGET)
 
@@ -267,6 +268,7 @@ docs: wheel $(TOOLS)/ready ## the site of the documentation, for Python and Rust
 	cd $(SITE)/html && $(abspath $(TOOLS))/bin/lychee --quiet --offline --include-fragments --no-progress --root-dir $(abspath $(SITE))/html \
 		--exclude-path '^\./rust/' --index-files index.html .
 
+# Not in `.ci/run`: it compiles everything again, and needs a daemon.
 docker: ## the image of the server, if a daemon of Docker runs here
 	@if docker info >/dev/null 2>&1; then docker build --tag mnemon:$(VERSION) .; else echo "no daemon of Docker runs here: nothing was built"; fi
 

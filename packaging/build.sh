@@ -46,7 +46,7 @@ command_of() {
   "license": "MIT OR Apache-2.0",
   "os": ["$os"],
   "cpu": ["$cpu"],
-  "files": ["bin"]
+  "files": ["bin", "LICENSE-*"]
 }
 PACKAGE
 }
