@@ -257,10 +257,10 @@ dist-test: ## the built command and wheel in empty Debians of other versions, on
 SITE := $(TARGET)/site
 docs: wheel $(TOOLS)/ready ## the site of the documentation, for Python and Rust, in the target folder's `site/html`; its links are checked
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(TARGET)/wheels/*.whl
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features $(if $(SHORT),,-p mnemon -p mnemon-index)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	rm -rf $(SITE)
 	mkdir -p $(SITE)/source
-	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs | xargs -0 cp --parents -t $(SITE)/source
+	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs ':!packaging' | xargs -0 cp --parents -t $(SITE)/source
 	cp -r packaging/site/reference $(SITE)/source/
 	cp -r $(TARGET)/doc $(SITE)/source/rust
 	DOCS_SOURCE=$(abspath $(SITE))/source NO_MKDOCS_2_WARNING=1 \
