@@ -8,7 +8,7 @@ FROM debian:trixie-slim
 # For the health check. Any version of it does.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends wget && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 7411 --create-home mnemon && install --directory --owner mnemon /data
+    && useradd --uid 7411 --create-home mnemon && install --directory --owner mnemon /data
 COPY --from=build /mnemon/target/release/mnemon /usr/local/bin/
 USER 7411
 VOLUME /data
