@@ -43,7 +43,7 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-server mnemon-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package wheel test-python bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package test-typescript wheel test-python bench-python runtime \
 	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories dist dist-test docs docker lint-dist clean
 
@@ -178,6 +178,19 @@ bench-serve: $(SERVE)/chroma/ready ## the server's recalls and puts beside the l
 # Programs that a reader copies, in a package of their own: it has the features that the README names, and nothing of the tests.
 user-package: runtime ## the READMEs' programs, compiled as a user's package and run
 	TARGET=$(TARGET) CARGO="$(CARGO)" tests/user_package.sh
+
+TYPESCRIPT := $(TARGET)/typescript
+$(TYPESCRIPT)/ready: bindings/typescript/package.json
+	@mkdir -p $(TYPESCRIPT) && cp $< $(TYPESCRIPT)/
+	cd $(TYPESCRIPT) && npm install --silent --no-audit --no-fund --no-package-lock
+	touch $@
+
+# MNEMON names the command, if it is built already. Without Chromium its test is skipped, and said so.
+test-typescript: $(TYPESCRIPT)/ready ## the npm package: its types, its tests in Node, Deno, Bun and Chromium, its examples
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
+		echo "chromium was not installed"
+	$(if $(MNEMON),,$(CARGO) build $(PACKAGES))
+	bindings/typescript/tests/run.sh $(or $(MNEMON),$(abspath $(TARGET))/debug/mnemon) $(abspath $(TYPESCRIPT))
 
 PYTHON_PACKAGE := bindings/python
 

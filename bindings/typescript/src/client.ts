@@ -1,0 +1,489 @@
+/**
+ * The client of `/v1`: `Mnemon` is a server, `Namespace` a memory in it, `Session` a conversation, `Documents` JSON values under keys.
+ * Methods are named as in the Python package, fields as the server sends them.
+ */
+
+import createClient, { type Client } from "openapi-fetch";
+
+import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
+import { events } from "./events.js";
+import type { paths } from "./schema.js";
+import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
+import type {
+  Answer, AssembleOptions, Audit, Block, Document, DocumentOptions, Forget, Formation, FormingSession, Info, MemoryMap, MemoryReport,
+  MemoryToolAnswer, MemoryToolInput, Message, MessageInput, MessageLike, Messages, MessageVersion, NamespaceInfo, NamespacesOptions, Prompt,
+  PutReport, RecallInOptions, RecallOptions, Receipt, ReindexOptions, SearchOptions, SessionInfo, Stats, Why,
+} from "./types.js";
+
+type Api = Client<paths>;
+
+/** A list that the server sends in pages: `for await (const item of list)`, or `await list.toArray()`. */
+export class Pages<T> implements AsyncIterable<T> {
+  readonly #page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>;
+
+  /** @internal */
+  constructor(page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>) {
+    this.#page = page;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
+    let cursor: string | undefined;
+    do {
+      const { items, next } = await this.#page(cursor);
+      yield* items;
+      cursor = next ?? undefined;
+    } while (cursor !== undefined);
+  }
+
+  async toArray(): Promise<T[]> {
+    const items: T[] = [];
+    for await (const item of this) items.push(item);
+    return items;
+  }
+}
+
+/** Options of a list. */
+export interface ListOptions extends CallOptions {
+  /** Items of a page, 1 to 1000. All pages are read in any case. */
+  limit?: number;
+}
+
+/** How far a reindex is. `seconds_left` is null until it can be estimated. */
+export interface ReindexProgress {
+  phase: string;
+  done: number;
+  total: number;
+  seconds_left: number | null;
+}
+
+/** A server of memories. */
+export class Mnemon {
+  /** The typed routes, for what has no method here: `mnemon.api.GET("/v1/stats")`. They throw the same errors. */
+  readonly api: Api;
+  readonly #transport: Transport;
+  readonly #onClose: (() => void) | undefined;
+
+  constructor(options: ClientOptions & { onClose?: () => void }) {
+    this.#transport = new Transport(options);
+    this.#onClose = options.onClose;
+    this.api = createClient<paths>({ baseUrl: options.url.replace(/\/+$/, ""), pathSerializer, fetch: this.#fetch({ repeatable: false }) });
+  }
+
+  /** The memory of this name, such as `users/ada`. It need not exist yet. */
+  namespace(name: string): Namespace {
+    return new Namespace(this, name);
+  }
+
+  /** Lists the namespaces, with their counts. */
+  namespaces(options: NamespacesOptions & CallOptions = {}): Pages<NamespaceInfo> {
+    const [fields, call] = divide(options);
+    return new Pages(async (cursor) => {
+      const page = await data(this.api.GET("/v1/namespaces", { params: { query: { ...fields, cursor } }, ...this.repeatable(call) }));
+      return { items: page.namespaces, next: page.next };
+    });
+  }
+
+  /** Finds messages of several namespaces, as one ranking: those in `namespaces`, and those at and under each of `under`. */
+  async recallIn(query: string, options: RecallInOptions & CallOptions): Promise<Answer> {
+    const [fields, call] = divide(options);
+    return (await data(this.api.POST("/v1/recall", { body: { ...fields, query }, ...this.repeatable(call) }))) as Answer;
+  }
+
+  /** Embeds all pending messages, so that they are found by meaning. Otherwise that happens a second after a put. */
+  async flush(options: CallOptions = {}): Promise<{ embedded: number }> {
+    return (await data(this.api.POST("/v1/flush", { ...this.slow(options, true) }))) as { embedded: number };
+  }
+
+  /** Links the vectors of large namespaces now, and not when they are asked first. */
+  async link(options: CallOptions = {}): Promise<void> {
+    await this.api.POST("/v1/link", { ...this.slow(options, true) });
+  }
+
+  async stats(options: CallOptions = {}): Promise<Stats> {
+    return data(this.api.GET("/v1/stats", { ...this.repeatable(options) }));
+  }
+
+  /** Returns the receipts of what was forgotten, and whether they are sound. */
+  async audit(options: CallOptions = {}): Promise<Audit> {
+    return data(this.api.GET("/v1/audit", { ...this.repeatable(options) }));
+  }
+
+  /** Copies the database to a new file on the server's machine. A relative path begins at the database's folder. */
+  async backup(path: string, options: CallOptions = {}): Promise<void> {
+    await this.api.POST("/v1/backup", { body: { path }, ...this.slow(options, false) });
+  }
+
+  /** Moves the database to another model or precision while it serves. It goes on as long as the progress is read; a later call resumes it. */
+  async *reindex(options: ReindexOptions & CallOptions = {}): AsyncGenerator<ReindexProgress, Record<string, unknown>, undefined> {
+    const [body, call] = divide(options);
+    const stream = await data(this.api.POST("/v1/reindex", { body, parseAs: "stream", ...this.slow(call, false) }));
+    for await (const { event, data } of events(stream as ReadableStream<Uint8Array>)) {
+      const value: unknown = JSON.parse(data);
+      if (event === "failed") throw errorOf(value, 200);
+      if (event === "done") return (value as { report: Record<string, unknown> }).report;
+      if (event === "progress") yield value as ReindexProgress;
+    }
+    throw new MnemonError("the server ended during the reindex; call it again to go on with it");
+  }
+
+  /** Returns true if the server answers and can read its database. */
+  async ready(options: CallOptions = {}): Promise<boolean> {
+    return this.api.GET("/ready", { parseAs: "text", ...this.repeatable(options) }).then(() => true, () => false);
+  }
+
+  /** Closes the idle connections of a client that `openLocal` returned. Others have none of their own. */
+  close(): void {
+    this.#onClose?.();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** @internal Options of a call that changes nothing, or nothing more if it is executed twice. */
+  repeatable(call: CallOptions): { fetch: (request: Request) => Promise<Response> } {
+    return { fetch: this.#fetch({ ...call, repeatable: true }) };
+  }
+
+  /** @internal Options of a call whose second execution could change something else. */
+  changes(call: CallOptions): { fetch: (request: Request) => Promise<Response> } {
+    return { fetch: this.#fetch({ ...call, repeatable: false }) };
+  }
+
+  /** @internal Options of a call that takes as long as it takes. */
+  slow(call: CallOptions, repeatable: boolean): { fetch: (request: Request) => Promise<Response> } {
+    return { fetch: this.#fetch({ ...call, repeatable, slow: true }) };
+  }
+
+  #fetch(call: Call): (request: Request) => Promise<Response> {
+    return async (request) => {
+      const answer = await this.#transport.send(request, call);
+      if (answer.ok) return answer;
+      const text = await answer.text();
+      throw errorOf(parsed(text), answer.status);
+    };
+  }
+}
+
+/** A namespace: messages, sessions and documents that belong together, such as those of a user. */
+export class Namespace {
+  readonly documents: Documents;
+
+  /** @internal */
+  constructor(readonly mnemon: Mnemon, readonly name: string) {
+    this.documents = new Documents(mnemon, name);
+  }
+
+  get #path() {
+    return { namespace: this.name };
+  }
+
+  /** The facts that the server's language model formed of sessions, if it has one: documents of `NAME/facts`. */
+  get facts(): Documents {
+    return new Documents(this.mnemon, `${this.name}/facts`);
+  }
+
+  /** The namespace `NAME/label`. */
+  namespace(label: string): Namespace {
+    return new Namespace(this.mnemon, `${this.name}/${label}`);
+  }
+
+  /** A conversation, with a short-term buffer. It need not exist yet. */
+  session(id: string): Session {
+    return new Session(this.mnemon, this.name, id);
+  }
+
+  /**
+   * Stores messages durably, in one commit. They are found by their words from then on, and by meaning a second later, or with `flush` at
+   * once. Messages without an id get one here, so that a repetition stores nothing twice.
+   */
+  async put(messages: Messages, options: { flush?: boolean } & ChangeOptions = {}): Promise<PutReport> {
+    const [{ flush = false }, call] = divide(options);
+    const params = { path: this.#path, header: key(call) };
+    const body = { messages: inputs(messages), flush };
+    return (await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/messages", { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
+  }
+
+  /** Finds the messages that answer a query, best first. */
+  async recall(query: string, options: RecallOptions & CallOptions = {}): Promise<Answer> {
+    const [fields, call] = divide(options);
+    const body = { ...fields, query };
+    return (await data(
+      this.mnemon.api.POST("/v1/namespaces/{namespace}/recall", { params: { path: this.#path }, body, ...this.mnemon.repeatable(call) }),
+    )) as Answer;
+  }
+
+  /** Returns a message, or null if there is none with this id. */
+  async get(id: string, options: CallOptions = {}): Promise<Message | null> {
+    const params = { path: { ...this.#path, id } };
+    return orNull(data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}", { params, ...this.mnemon.repeatable(options) })));
+  }
+
+  /** Lists what a message was before each change, oldest first. Only a server with `--keep-versions` keeps that. */
+  versions(id: string, options: ListOptions = {}): Pages<MessageVersion> {
+    const [{ limit }, call] = divide(options);
+    return new Pages(async (cursor) => {
+      const params = { path: { ...this.#path, id }, query: { limit, cursor } };
+      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}/versions", { params, ...this.mnemon.repeatable(call) }));
+      return { items: page.versions, next: page.next };
+    });
+  }
+
+  /** Replaces the metadata of a message, and returns the message. */
+  async setMetadata(id: string, metadata: Record<string, unknown>, options: ChangeOptions = {}): Promise<Message> {
+    const params = { path: { ...this.#path, id }, header: key(options) };
+    return data(
+      this.mnemon.api.PATCH("/v1/namespaces/{namespace}/messages/{id}", { params, body: { metadata }, ...this.mnemon.repeatable(options) }),
+    );
+  }
+
+  /** Deletes messages, and returns how many there were. Unknown ids are ignored. */
+  async delete(ids: string | readonly string[], options: ChangeOptions = {}): Promise<number> {
+    const all = typeof ids === "string" ? [ids] : ids;
+    // The query separates ids by commas. An id that has one is sent in a path.
+    const [single, listed] = [all.filter((id) => id.includes(",")), all.filter((id) => !id.includes(","))];
+    const requests: ((header: { "Idempotency-Key": string }) => Promise<{ deleted: number }>)[] = single.map((id) => (header) => {
+      const params = { path: { ...this.#path, id }, header };
+      return data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}/messages/{id}", { params, ...this.mnemon.repeatable(options) }));
+    });
+    for (let at = 0; at < listed.length; at += 100) {
+      requests.push((header) => {
+        const params = { path: this.#path, query: { ids: listed.slice(at, at + 100).join(",") }, header };
+        return data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}/messages", { params, ...this.mnemon.repeatable(options) }));
+      });
+    }
+    let deleted = 0;
+    for (const [at, request] of requests.entries()) deleted += (await orNull(request(key(options, at ? `:${at}` : ""))))?.deleted ?? 0;
+    return deleted;
+  }
+
+  /** Returns the latest recall that found a message, and what the same query finds today. Null if none is known. */
+  async why(id: string, options: CallOptions = {}): Promise<Why | null> {
+    const params = { path: { ...this.#path, id } };
+    return orNull(data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}/why", { params, ...this.mnemon.repeatable(options) })));
+  }
+
+  /** Lists the sessions, ordered by their ids. */
+  sessions(options: ListOptions = {}): Pages<SessionInfo> {
+    const [{ limit }, call] = divide(options);
+    return new Pages(async (cursor) => {
+      const params = { path: this.#path, query: { limit, cursor } };
+      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/sessions", { params, ...this.mnemon.repeatable(call) }));
+      return { items: page.sessions as SessionInfo[], next: page.next };
+    });
+  }
+
+  /** Lists what memory blocks have made. */
+  blocks(options: ListOptions = {}): Pages<Block> {
+    const [{ limit }, call] = divide(options);
+    return new Pages(async (cursor) => {
+      const params = { path: this.#path, query: { limit, cursor } };
+      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/blocks", { params, ...this.mnemon.repeatable(call) }));
+      return { items: page.blocks as Block[], next: page.next };
+    });
+  }
+
+  /**
+   * Forgets messages, documents, a session or the namespace with all that was made of them, and returns the receipt:
+   * `forget({ by: "messages", ids })`. It is not repeated after a lost connection: look into `Mnemon.audit` then, and call it again.
+   */
+  async forget(what: Forget, options: CallOptions = {}): Promise<Receipt> {
+    const params = { path: this.#path };
+    return data(this.mnemon.api.POST("/v1/namespaces/{namespace}/forget", { params, body: what, ...this.mnemon.slow(options, false) }));
+  }
+
+  /** Runs a command of Claude's memory tool: takes the `input` of a `tool_use`, returns the fields of the `tool_result`. */
+  async memoryTool(input: MemoryToolInput, options: ChangeOptions = {}): Promise<MemoryToolAnswer> {
+    const params = { path: this.#path, header: key(options) };
+    const call = input.command === "view" ? this.mnemon.repeatable(options) : this.mnemon.changes(options);
+    return data(this.mnemon.api.POST("/v1/namespaces/{namespace}/memory_tool", { params, body: input, ...call }));
+  }
+
+  /** Returns counts of the namespace and those under it, and the state of its index. */
+  async info(options: CallOptions = {}): Promise<Info> {
+    return data(this.mnemon.api.GET("/v1/namespaces/{namespace}", { params: { path: this.#path }, ...this.mnemon.repeatable(options) }));
+  }
+
+  /** Returns what the server's language model made of sessions: the counts of blocks, and sessions that have something for them. */
+  async formation(options: CallOptions = {}): Promise<Formation> {
+    const sessions: FormingSession[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const params = { path: this.#path, query: { cursor } };
+      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/formation", { params, ...this.mnemon.repeatable(options) }));
+      const { next, ...formation } = page;
+      sessions.push(...page.sessions);
+      if (!next) return { ...formation, sessions };
+      cursor = next;
+    }
+  }
+
+  /** Returns a sample of messages as points of a plane, near if they mean the like. */
+  async map(options: { sample?: number } & CallOptions = {}): Promise<MemoryMap> {
+    const [{ sample }, call] = divide(options);
+    const params = { path: this.#path, query: { sample } };
+    return data(this.mnemon.api.GET("/v1/namespaces/{namespace}/map", { params, ...this.mnemon.slow(call, true) }));
+  }
+
+  /** Sets after how many minutes messages expire that are put from now on. Null: never. */
+  async setTtl(ttlMinutes: number | null, options: ChangeOptions = {}): Promise<void> {
+    const params = { path: this.#path, header: key(options) };
+    const body = { ttl_minutes: ttlMinutes };
+    await this.mnemon.api.PUT("/v1/namespaces/{namespace}/ttl", { params, body, ...this.mnemon.repeatable(options) });
+  }
+
+  /** Deletes the namespace, with `below` those under it, too. Returns the number of messages. */
+  async deleteNamespace(options: { below?: boolean } & ChangeOptions = {}): Promise<number> {
+    const [{ below }, call] = divide(options);
+    const params = { path: this.#path, query: { below }, header: key(call) };
+    return (await data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}", { params, ...this.mnemon.repeatable(call) }))).deleted;
+  }
+}
+
+/** A conversation: its messages are in a short-term buffer, and move to long-term memory when it is over its budget. */
+export class Session {
+  /** @internal */
+  constructor(readonly mnemon: Mnemon, readonly namespace: string, readonly id: string) {}
+
+  get #path() {
+    return { namespace: this.namespace, session: this.id };
+  }
+
+  /** Appends messages. Those without an id get one here, so that a repetition stores nothing twice. */
+  async put(messages: Messages, options: { token_limit?: number } & ChangeOptions = {}): Promise<MemoryReport & { ids: string[] }> {
+    const [fields, call] = divide(options);
+    const params = { path: this.#path, header: key(call) };
+    const body = { ...fields, messages: inputs(messages) };
+    const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
+    const report = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
+    return { ids: body.messages.map((message) => message.id), ...(report as unknown as MemoryReport) };
+  }
+
+  /** Lists the messages of the session, in order. A session that does not exist has none. */
+  history(options: ListOptions = {}): Pages<Message> {
+    const [{ limit }, call] = divide(options);
+    return new Pages(async (cursor) => {
+      const params = { path: this.#path, query: { limit, cursor } };
+      const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
+      const page = await orNull(data(this.mnemon.api.GET(route, { params, ...this.mnemon.repeatable(call) })));
+      return { items: page?.messages ?? [], next: page?.next };
+    });
+  }
+
+  /** Makes the prompt for a message, which is not stored: blocks, what is recalled of other sessions, recent messages, the message. */
+  async assemble(prompt: MessageLike, options: AssembleOptions & CallOptions = {}): Promise<Prompt> {
+    const [fields, call] = divide(options);
+    const params = { path: this.#path };
+    const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
+    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt }, ...this.mnemon.repeatable(call) }));
+    return made as unknown as Prompt;
+  }
+
+  /** Moves the buffer to long-term memory, and returns the ids of its messages. */
+  async flush(options: ChangeOptions = {}): Promise<string[]> {
+    const params = { path: this.#path, header: key(options) };
+    const route = "/v1/namespaces/{namespace}/sessions/{session}/flush";
+    return (await data(this.mnemon.api.POST(route, { params, ...this.mnemon.repeatable(options) }))).flushed;
+  }
+
+  /** Hands a batch that a block gave up over to it again. Returns the number of batches that it takes. */
+  async retry(block: string, options: CallOptions = {}): Promise<number> {
+    const params = { path: this.#path };
+    const route = "/v1/namespaces/{namespace}/sessions/{session}/retry";
+    return (await data(this.mnemon.api.POST(route, { params, body: { block }, ...this.mnemon.repeatable(options) }))).taken;
+  }
+
+  /** Deletes the session with its messages. Throws `NotFoundError` if there is none. */
+  async delete(options: ChangeOptions = {}): Promise<void> {
+    const params = { path: this.#path, header: key(options) };
+    await this.mnemon.api.DELETE("/v1/namespaces/{namespace}/sessions/{session}", { params, ...this.mnemon.repeatable(options) });
+  }
+}
+
+/** JSON values under keys. Their texts are found by meaning and by words. */
+export class Documents {
+  /** @internal */
+  constructor(readonly mnemon: Mnemon, readonly namespace: string) {}
+
+  /** Stores a value, which is any JSON but null, up to 1 MiB. */
+  async put(key_: string, value: unknown, options: DocumentOptions & ChangeOptions = {}): Promise<void> {
+    const [fields, call] = divide(options);
+    const params = { path: { namespace: this.namespace, key: key_ }, header: key(call) };
+    const body = { ...fields, value: value as string };
+    await this.mnemon.api.PUT("/v1/namespaces/{namespace}/documents/{key}", { params, body, ...this.mnemon.repeatable(call) });
+  }
+
+  /** Returns a document, or null if there is none under this key. */
+  async get<T = unknown>(key: string, options: CallOptions = {}): Promise<Document<T> | null> {
+    const params = { path: { namespace: this.namespace, key } };
+    const found = data(this.mnemon.api.GET("/v1/namespaces/{namespace}/documents/{key}", { params, ...this.mnemon.repeatable(options) }));
+    return (await orNull(found)) as Document<T> | null;
+  }
+
+  /** Deletes a document. Returns false if there was none. */
+  async delete(key_: string, options: ChangeOptions = {}): Promise<boolean> {
+    const params = { path: { namespace: this.namespace, key: key_ }, header: key(options) };
+    const gone = this.mnemon.api.DELETE("/v1/namespaces/{namespace}/documents/{key}", { params, ...this.mnemon.repeatable(options) });
+    return (await orNull(gone)) !== null;
+  }
+
+  /** Finds documents, best first; without a query lists them, the last put first. */
+  async search<T = unknown>(query?: string | null, options: SearchOptions & CallOptions = {}): Promise<Document<T>[]> {
+    const [fields, call] = divide(options);
+    const params = { path: { namespace: this.namespace } };
+    const body = { ...fields, query: query ?? null };
+    const found = await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/documents/search", { params, body, ...this.mnemon.repeatable(call) }));
+    return found.documents as Document<T>[];
+  }
+}
+
+/** Writes the parameters of a path. URLs drop the segments `.` and `..`, even encoded: the request would be another one. */
+function pathSerializer(path: string, params: Record<string, unknown>): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(params[name]);
+    if (value === "" || value === "." || value === "..") {
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; documents of such keys are found by a search, and forgotten by \`forget\``);
+    }
+    try {
+      return encodeURIComponent(value);
+    } catch {
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} has half of a surrogate pair; give whole characters`);
+    }
+  });
+}
+
+async function data<T>(answer: Promise<{ data?: T }>): Promise<Exclude<T, undefined>> {
+  return (await answer).data as Exclude<T, undefined>;
+}
+
+async function orNull<T>(answer: Promise<T>): Promise<T | null> {
+  return answer.catch((error: unknown) => {
+    if (error instanceof NotFoundError) return null;
+    throw error;
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Divides options into the fields of the request and what is about the call. */
+function divide<T extends ChangeOptions>(options: T): [Omit<T, keyof ChangeOptions>, ChangeOptions] {
+  const { signal, timeoutMs, idempotencyKey, ...fields } = options;
+  return [fields, { signal, timeoutMs, idempotencyKey }];
+}
+
+function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string } {
+  return { "Idempotency-Key": options.idempotencyKey === undefined ? newId() : options.idempotencyKey + suffix };
+}
+
+function inputs(messages: Messages): (MessageInput & { id: string })[] {
+  const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
+  return all.map((message) => {
+    const fields: MessageInput = typeof message === "string" ? { role: "user", content: message } : message;
+    return { ...fields, id: fields.id ?? newId() };
+  });
+}

@@ -1,0 +1,28 @@
+/** Reads server-sent events, as far as this server sends them: comments and the fields `event` and `data`. */
+
+export interface ServerEvent {
+  event: string;
+  data: string;
+}
+
+export async function* events(stream: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent, void, undefined> {
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      text += decoder.decode(value, { stream: !done });
+      const blocks = text.split("\n\n");
+      text = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const field = (name: string) =>
+          block.split("\n").filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /, "")).join("\n");
+        if (field("data")) yield { event: field("event") || "message", data: field("data") };
+      }
+      if (done) return;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}

@@ -1,0 +1,5 @@
+export * from "./client.js";
+export * from "./errors.js";
+export type { CallOptions, ChangeOptions, ClientOptions } from "./transport.js";
+export type * from "./types.js";
+export type { components, operations, paths } from "./schema.js";

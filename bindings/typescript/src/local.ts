@@ -1,0 +1,203 @@
+/**
+ * A memory in a file of this machine, for Node, Deno and Bun: finds the server of the file at its Unix socket, or starts one, as `mnemon mcp`
+ * does (crates/cli/src/local_server.rs). Any number of programs share it, and it ends some time after the last one's last request.
+ */
+
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync } from "node:fs";
+import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
+import { createRequire } from "node:module";
+import { basename, delimiter, dirname, join } from "node:path";
+
+import { Mnemon } from "./client.js";
+import { InvalidArgumentError, MnemonError, NotConnectedError } from "./errors.js";
+import { type ClientOptions, unlessAborted } from "./transport.js";
+
+export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetries"> {
+  /** The command. Default: `$MNEMON_BINARY`, the package of this platform, or `mnemon` in the PATH. */
+  binary?: string;
+  /** The model of a new database, a folder or a name. Default: that of the database, or else static-en-256. */
+  model?: string;
+  /** A file with the key of the database. Default: `$MNEMON_KEY`, or no encryption. */
+  keyFile?: string;
+  /** Seconds without a client after which the server ends. Default: 600. */
+  idleSeconds?: number;
+  /** Start the server so that it replaces keys, tokens and card numbers by marks. */
+  removeSecrets?: boolean;
+  /** Milliseconds that a server may take to open its database and listen. Default: 60,000. */
+  startTimeoutMs?: number;
+}
+
+const POLL_MS = 20;
+/** Shorter than the 20 s after which the server closes an idle connection: a request would meet its end. */
+const IDLE_CONNECTION_MS = 10_000;
+
+/**
+ * Opens the memory in a file, which is created if it is missing. The options count if a server is started: one that runs goes on as it is.
+ * If the server is killed, the next call starts another, and what may be repeated is.
+ */
+export async function openLocal(file: string, options: LocalOptions = {}): Promise<Mnemon> {
+  const server = new LocalServer(file, options);
+  await server.connected();
+  const { timeoutMs, maxRetries } = options;
+  return new Mnemon({ url: "http://localhost", timeoutMs, maxRetries, fetch: (request) => server.fetch(request), onClose: () => server.close() });
+}
+
+class LocalServer {
+  readonly #file: string;
+  readonly #options: LocalOptions;
+  readonly #socket: string;
+  readonly #binary: string;
+  readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
+  #child: ChildProcess | undefined;
+  /** The search for a server that runs now, which all calls share. */
+  #connecting: Promise<void> | undefined;
+
+  constructor(file: string, options: LocalOptions) {
+    if (process.platform === "win32") {
+      throw new MnemonError("openLocal needs Unix sockets, which mnemon does not use on Windows; start `mnemon serve`, and use new Mnemon({ url })");
+    }
+    this.#file = absolute(file);
+    this.#options = options;
+    this.#socket = socketPath(this.#file);
+    this.#binary = options.binary ?? findBinary();
+  }
+
+  async fetch(request: Request): Promise<Response> {
+    const body = Buffer.from(await request.arrayBuffer());
+    try {
+      return await this.#send(request, body);
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== "ENOENT" && code !== "ECONNREFUSED") throw error;
+    }
+    await this.connected(request.signal);
+    return this.#send(request, body);
+  }
+
+  /** Waits until a server answers, and starts one if there is none. */
+  async connected(signal?: AbortSignal): Promise<void> {
+    this.#connecting ??= this.#connect().finally(() => (this.#connecting = undefined));
+    return signal ? unlessAborted(this.#connecting, signal) : this.#connecting;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  async #connect(): Promise<void> {
+    const { startTimeoutMs = 60_000 } = this.#options;
+    const deadline = Date.now() + startTimeoutMs;
+    for (;;) {
+      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, () => false);
+      if (answers) return;
+      // One that lost a race for the database ends, and the one that won is found.
+      if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) await this.#start();
+      if (Date.now() > deadline) throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${this.#reason()}`);
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  #arguments(): string[] {
+    const { model, keyFile, idleSeconds = 600, removeSecrets } = this.#options;
+    return ["serve", "--db", this.#file, "--private", "--idle", String(idleSeconds), ...(model ? ["--model", model] : []),
+      ...(removeSecrets ? ["--remove-secrets"] : []), ...(keyFile ? ["--key-file", keyFile] : [])];
+  }
+
+  /** Starts a server that outlives this process. */
+  async #start(): Promise<void> {
+    const child = spawn(this.#binary, this.#arguments(), { detached: true, stdio: "ignore" });
+    await new Promise<void>((resolve, reject) => {
+      child.once("spawn", resolve);
+      child.once("error", (cause) => reject(new MnemonError(`${this.#binary} cannot be started: ${cause.message}`, { cause })));
+    });
+    child.unref();
+    this.#child = child;
+  }
+
+  /** Returns why no server can be started: tries it once more, and reads what it says. */
+  #reason(): string {
+    const { stderr } = spawnSync(this.#binary, this.#arguments(), { encoding: "utf8", timeout: 2_000, stdio: ["ignore", "ignore", "pipe"] });
+    return stderr.trim() || `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
+  }
+
+  #send(request: Request, body: Buffer): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const { pathname, search } = new URL(request.url);
+      const { method, signal } = request;
+      const headers = { ...Object.fromEntries(request.headers), host: "localhost" };
+      const options = { socketPath: this.#socket, path: pathname + search, method, headers, signal, agent: this.#agent };
+      const sent = httpRequest(options, (answer) => resolve(response(answer)));
+      sent.on("error", reject);
+      sent.end(body);
+    });
+  }
+}
+
+function response(answer: IncomingMessage): Response {
+  const status = answer.statusCode ?? 500;
+  const headers = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)]);
+  const stream = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      try {
+        for await (const chunk of answer) controller.enqueue(new Uint8Array(chunk as Buffer));
+        controller.close();
+      } catch (error) {
+        controller.error(error);
+      }
+    },
+    cancel() {
+      answer.destroy();
+    },
+  });
+  if (status === 204) answer.resume();
+  return new Response(status === 204 ? null : stream, { status, headers });
+}
+
+/** Returns the path by which all processes know a database, which need not exist yet. */
+function absolute(file: string): string {
+  if (existsSync(file)) return realpathSync.native(file);
+  const folder = dirname(file);
+  if (!existsSync(folder)) throw new InvalidArgumentError(`there is no folder ${folder}; make it first`);
+  return join(realpathSync.native(folder), basename(file));
+}
+
+/** Returns the path of the socket of a database, as crates/server/src/socket.rs makes it, and makes its folder. */
+function socketPath(file: string): string {
+  const user = process.geteuid?.();
+  const { XDG_RUNTIME_DIR, TMPDIR } = process.env;
+  const folder = XDG_RUNTIME_DIR ? join(XDG_RUNTIME_DIR, "mnemon") : join(TMPDIR ?? "/tmp", `mnemon-${user}`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const found = lstatSync(folder);
+  if (!found.isDirectory() || found.uid !== user || found.mode & 0o077) {
+    throw new MnemonError(`${folder} is not a folder of this user alone; remove it, or set XDG_RUNTIME_DIR to another`);
+  }
+  return join(folder, `${createHash("sha256").update(file).digest("hex").slice(0, 16)}.sock`);
+}
+
+/** Returns the path of the command: `$MNEMON_BINARY`, that of the package of this platform, or one in the PATH. */
+export function findBinary(): string {
+  const { MNEMON_BINARY, PATH = "" } = process.env;
+  if (MNEMON_BINARY) return MNEMON_BINARY;
+  const name = `mnemon-engine-${process.platform}-${process.arch}`;
+  try {
+    return createRequire(import.meta.url).resolve(`${name}/bin/mnemon`);
+  } catch {
+    const inPath = PATH.split(delimiter).map((folder) => join(folder, "mnemon")).find(isExecutable);
+    if (inPath) return inPath;
+  }
+  throw new MnemonError(
+    `there is no mnemon command: neither the package ${name} is installed (npm leaves it out with --omit=optional), nor is mnemon in the PATH; ` +
+      "install one of them, or set MNEMON_BINARY or the option binary to its path",
+  );
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

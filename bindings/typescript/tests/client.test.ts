@@ -1,0 +1,323 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import * as mnemon from "mnemon-engine";
+import { Mnemon } from "mnemon-engine";
+import { MNEMON, Proxy, Server } from "./server.js";
+
+let server: Server;
+let client: Mnemon;
+let spaces = 0;
+const space = () => client.namespace(`tests/${spaces++}`);
+
+/** An address at which nothing listens. */
+let nowhere: string;
+
+before(async () => {
+  server = await Server.start("--keep-versions");
+  const proxy = await new Proxy(server.url).listen();
+  nowhere = proxy.url;
+  proxy.close();
+  client = new Mnemon({ url: `${server.url}/` });
+});
+after(() => server.stop());
+
+describe("messages", () => {
+  test("are put, found, read, changed and deleted", async () => {
+    const ada = space();
+    const report = await ada.put(["I row on Thursdays.", { id: "b,c", role: "assistant", content: "Noted." }], { flush: true });
+    assert.deepEqual([report.new, report.ids.length, report.ids[1]], [2, 2, "b,c"]);
+    const answer = await ada.recall("When does she row?", { k: 1 });
+    assert.equal(answer.hits[0]?.content, "I row on Thursdays.");
+    assert.equal(answer.hits[0]?.id, report.ids[0]);
+    assert.deepEqual((await ada.setMetadata("b,c", { source: "test" })).metadata, { source: "test" });
+    await ada.put({ id: "b,c", role: "assistant", content: "Written down." });
+    assert.equal((await ada.get("b,c"))?.content, "Written down.");
+    assert.equal((await ada.versions("b,c").toArray())[0]?.content, "Noted.");
+    assert.equal((await ada.why(report.ids[0] as string))?.entry === undefined, false);
+    assert.equal(await ada.why("unknown"), null);
+    assert.equal(await ada.delete(["b,c", "unknown", report.ids[0] as string]), 2);
+    assert.equal(await ada.delete("b,c"), 0);
+    assert.equal(await ada.get("b,c"), null);
+  });
+
+  test("of any names survive", async () => {
+    const odd = client.namespace("tests/ä%2F b?#&+/🔭");
+    for (const id of ["a/b", "?x=1&y", "%2F", "ä 🔭", "a,b", ".x", "#"]) {
+      await odd.put({ id, role: "user", content: id });
+      assert.equal((await odd.get(id))?.content, id);
+      await odd.documents.put(id, { id });
+      assert.deepEqual((await odd.documents.get(id))?.value, { id });
+      assert.equal(await odd.delete(id), 1);
+      assert.equal(await odd.documents.delete(id), true);
+    }
+    assert.equal((await client.namespaces({ containing: "🔭" }).toArray()).length, 0);
+  });
+
+  test("whose names a path cannot have are refused here", async () => {
+    const ada = space();
+    await ada.put("This stays.");
+    for (const name of [".", "..", "", "\ud800"]) {
+      await assert.rejects(ada.get(name), mnemon.InvalidArgumentError);
+      await assert.rejects(ada.documents.delete(name), mnemon.InvalidArgumentError);
+      await assert.rejects(ada.session(name).delete(), mnemon.InvalidArgumentError);
+      await assert.rejects(client.namespace(name).deleteNamespace(), mnemon.InvalidArgumentError);
+    }
+    assert.equal((await ada.info()).messages, 1);
+  });
+
+  test("of several namespaces are ranked together", async () => {
+    const [one, two] = [space(), space()];
+    await one.put("The boathouse closes at dusk.");
+    await two.namespace("below").put("The boathouse opens at nine.");
+    const { hits } = await client.recallIn("When does the boathouse open?", { namespaces: [one.name], under: [two.name] });
+    assert.deepEqual(new Set(hits.map((hit) => hit.namespace)), new Set([one.name, `${two.name}/below`]));
+  });
+
+  test("are listed page by page, each once", async () => {
+    const session = space().session("long");
+    const texts = Array.from({ length: 25 }, (_, at) => `Note ${at}`);
+    await session.put(texts);
+    assert.deepEqual((await session.history({ limit: 4 }).toArray()).map((message) => message.content), texts);
+    for await (const message of session.history({ limit: 2 })) {
+      if (message.content === "Note 5") break;
+    }
+    assert.deepEqual(await space().session("none").history().toArray(), []);
+  });
+});
+
+test("sessions flush and assemble", async () => {
+  const ada = space();
+  await ada.put({ role: "user", content: "My rowing lesson is on Thursday.", session: "monday" }, { flush: true });
+  const session = ada.session("tuesday");
+  const report = await session.put(["Hello!", { role: "assistant", content: "Hello, Ada." }]);
+  assert.equal(report.ids.length, 2);
+  const prompt = await session.assemble("When is my rowing lesson?", { recall: 1, token_limit: 1000 });
+  assert.match(JSON.stringify(prompt.messages[0]), /Thursday/);
+  assert.equal(prompt.messages.at(-1)?.content, "When is my rowing lesson?");
+  assert.deepEqual(await session.flush(), report.ids);
+  assert.deepEqual((await ada.sessions().toArray()).map((info) => info.session), ["monday", "tuesday"]);
+  await session.delete();
+  await assert.rejects(session.delete(), mnemon.NotFoundError);
+  await assert.rejects(session.retry("facts"), mnemon.MnemonError);
+});
+
+test("documents are put, found and deleted", async () => {
+  const { documents } = space();
+  for (const key of ["search", "lessons"]) await documents.put(key, { text: `Rowing lessons (${key})` }, { ttl_minutes: 60 });
+  const found = await documents.search<{ text: string }>("When are rowing lessons?", { limit: 5, sources: true });
+  assert.deepEqual(found.map((document) => document.key).sort(), ["lessons", "search"]);
+  assert.match(found[0]?.value.text ?? "", /Rowing/);
+  assert.equal((await documents.search(null, { filter: { text: "Rowing lessons (search)" } })).length, 1);
+  assert.deepEqual([await documents.delete("search"), await documents.delete("search")], [true, false]);
+  assert.equal(await documents.get("search"), null);
+  await assert.rejects(documents.put("null", null), mnemon.InvalidArgumentError);
+});
+
+test("what is forgotten is gone, with a receipt", async () => {
+  const ada = space();
+  const { ids } = await ada.put(["one", "two"]);
+  await ada.documents.put("a", "text");
+  await ada.setTtl(60);
+  const receipt = await ada.forget({ by: "messages", ids: [ids[0] as string] });
+  assert.match(JSON.stringify(receipt), /"messages":1/);
+  assert.equal((await client.audit()).sound, true);
+  assert.equal(await ada.get(ids[0] as string), null);
+  assert.equal(await ada.deleteNamespace({ below: true }), 1);
+});
+
+test("the memory tool", async () => {
+  const ada = space();
+  const path = "/memories/sport.md";
+  assert.equal((await ada.memoryTool({ command: "create", path, file_text: "Ada rows." })).is_error, false);
+  assert.match((await ada.memoryTool({ command: "view", path })).content, /Ada rows/);
+  assert.equal((await ada.memoryTool({ command: "view", path: "/memories/none.md" })).is_error, true);
+  assert.equal((await ada.namespace("memories").documents.search(null)).length, 1);
+});
+
+test("the whole server: flush, link, statistics, maps, blocks, formation, backup", async () => {
+  const ada = space();
+  await ada.put(["one", "two", "three"]);
+  assert.equal((await client.flush()).embedded >= 3, true);
+  await client.link();
+  assert.equal((await client.stats()).pending, 0);
+  assert.equal((await ada.map({ sample: 2 })).points.length, 2);
+  assert.deepEqual(await ada.blocks().toArray(), []);
+  assert.deepEqual((await ada.formation()).blocks, []);
+  assert.deepEqual(await ada.facts.search("anything"), []);
+  await client.backup(`copy-${ada.name.replace("/", "-")}.redb`);
+  await assert.rejects(client.backup(`copy-${ada.name.replace("/", "-")}.redb`), mnemon.PathExistsError);
+  assert.equal(await client.ready(), true);
+  assert.equal(await new Mnemon({ url: nowhere, maxRetries: 0 }).ready(), false);
+});
+
+test("a reindex streams its progress, and can be left and resumed", async () => {
+  await space().put(Array.from({ length: 300 }, (_, at) => `Note ${at} of a long list of things to do`), { flush: true });
+  for await (const progress of client.reindex({ precision: "i8" })) {
+    assert.equal(typeof progress.total, "number");
+    break;
+  }
+  const steps = client.reindex({ precision: "i8" });
+  let step = await steps.next();
+  while (!step.done) step = await steps.next();
+  assert.equal(step.value.precision, "i8");
+  await assert.rejects(client.reindex({ model: "unknown" }).next(), mnemon.MnemonError);
+});
+
+test("answers have the fields that the types say", async () => {
+  const ada = space();
+  await ada.session("s").put(["I row on Thursdays.", { role: "assistant", content: "Noted." }]);
+  await ada.documents.put("k", "rowing");
+  const keys = (value: object | undefined, optional: string[] = []) => Object.keys(value ?? {}).filter((key) => !optional.includes(key)).sort();
+  const message = ["content", "created_at", "id", "name", "role", "session"];
+  const rare = ["metadata", "expires_at"];
+  const [hit] = (await ada.recall("rowing", { unit: "turn" })).hits;
+  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, "breakdown", "passage", "rank", "score", "similarity"].sort());
+  assert.deepEqual(keys(await ada.session("s").assemble("rowing?")),
+    ["dropped", "failed", "left_out", "messages", "over", "recalled", "sections", "shortened", "tokens"]);
+  assert.deepEqual(keys((await ada.sessions().toArray())[0]), ["batches", "buffered", "last", "messages", "session"]);
+  assert.deepEqual(keys((await ada.documents.search("rowing"))[0], ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
+  assert.deepEqual(keys(await ada.session("s").put([])), ["echoes", "flushed", "ids", "new", "removed", "replaced", "unchanged"]);
+});
+
+test("requests have the fields of the description, by their types", async () => {
+  const ada = space();
+  // @ts-expect-error: an unknown option.
+  await assert.rejects(ada.recall("rowing", { limit: 3 }), mnemon.InvalidQueryError);
+  // @ts-expect-error: an unknown role.
+  await assert.rejects(ada.put({ role: "robot", content: "beep" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: `ids` is missing.
+  await assert.rejects(ada.forget({ by: "messages" }), mnemon.InvalidArgumentError);
+  // @ts-expect-error: no command.
+  await assert.rejects(ada.memoryTool({ command: "chmod" }), mnemon.InvalidArgumentError);
+});
+
+describe("errors", () => {
+  test("have a class for each kind of the server", () => {
+    const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(process.env.CHECKOUT as string, "crates/server/src", file), "utf8")).join("");
+    const kinds = [...source.matchAll(/StatusCode::[A-Z_]+, "([a-z-]+)"/g)].map((match) => `urn:mnemon:${match[1]}`);
+    assert.ok(kinds.length > 20, `${kinds.length}`);
+    const classes = Object.values(mnemon).map((value) => (value as { type?: string }).type);
+    assert.deepEqual(kinds.filter((kind) => !classes.includes(kind)), []);
+  });
+
+  test("say the remedy", async () => {
+    const ada = space();
+    const check = async (call: Promise<unknown>, Kind: new (...args: never[]) => Error, text: RegExp) =>
+      assert.rejects(call, (error) => error instanceof Kind && error instanceof mnemon.MnemonError && text.test(error.message));
+    await check(ada.recall(" "), mnemon.InvalidQueryError, /text is empty/);
+    await check(ada.recall("a", { filter: { a: { $no: 1 } } }), mnemon.InvalidArgumentError, /\$no/);
+    await check(client.namespace("a//b").put("x"), mnemon.InvalidNamespaceError, /a\/\/b/);
+    await check(ada.put({ id: "x".repeat(600), role: "user", content: "x" }), mnemon.InvalidArgumentError, /512/);
+    await check(ada.documents.put("k", "x".repeat(2 << 20)), mnemon.InvalidDocumentError, /MiB|bytes/);
+    await check(ada.put("x".repeat(9 << 20)), mnemon.TooLargeError, /bytes/);
+    await ada.put("one", { idempotencyKey: ada.name });
+    await check(ada.put("two", { idempotencyKey: ada.name }), mnemon.IdempotencyKeyReusedError, /new one/);
+    await check(new Mnemon({ url: nowhere, maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
+  });
+
+  test("of tokens", async () => {
+    const other = await Server.start();
+    try {
+      const tokens = join(other.folder, "tokens.toml");
+      const output = (...args: string[]) => execFileSync(MNEMON, ["token", "--prefix", "users", ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+      const made = [output("--name", "app", "--rights", "read,write"), output("--name", "slow", "--rights", "read", "--rate", "1")];
+      writeFileSync(tokens, made.join("\n"));
+      const [token, slow] = made.map((text) => /mn[a-z]*_[A-Za-z0-9_-]+/.exec(text)?.[0]);
+      assert.ok(token && slow, made[0]);
+      await other.kill("SIGTERM");
+      await other.start("127.0.0.1:0", "--tokens", tokens);
+      const { url } = other;
+      const ada = new Mnemon({ url, token: async () => token }).namespace("users/ada");
+      await ada.put("hello");
+      await assert.rejects(ada.delete("x"), mnemon.ForbiddenError);
+      await assert.rejects(ada.mnemon.namespace("else").recall("hello"), mnemon.NotFoundError);
+      await assert.rejects(new Mnemon({ url }).namespace("users/ada").put("x"), mnemon.UnauthorizedError);
+      const limited = new Mnemon({ url, token: slow, maxRetries: 0 });
+      await assert.rejects(Promise.all(Array.from({ length: 10 }, () => limited.namespace("users/ada").recall("hello"))), mnemon.TooManyRequestsError);
+      const patient = new Mnemon({ url, token: slow }).namespace("users/ada");
+      for (let at = 0; at < 2; at++) assert.equal((await patient.recall("hello")).hits.length, 1);
+    } finally {
+      await other.stop();
+    }
+  });
+});
+
+describe("connections", () => {
+  let proxy: Proxy;
+  let through: Mnemon;
+  before(async () => {
+    proxy = await new Proxy(server.url).listen();
+    through = new Mnemon({ url: proxy.url });
+  });
+  after(() => proxy.close());
+  /** Runs a call whose first answer is lost. Returns how many requests the server got. */
+  const withoutAnswer = async (call: () => Promise<unknown>): Promise<number> => {
+    const before = proxy.requests;
+    proxy.fault = "answer";
+    await call();
+    assert.equal(proxy.fault, undefined);
+    return proxy.requests - before;
+  };
+
+  test("that are lost make a call repeat what may be repeated, once stored", async () => {
+    const ada = through.namespace(space().name);
+    assert.equal(await withoutAnswer(() => ada.put(["one", "two"])), 2);
+    assert.equal(await withoutAnswer(() => ada.session("s").put("three")), 2);
+    assert.equal(await withoutAnswer(() => ada.recall("one")), 2);
+    assert.equal(await withoutAnswer(() => ada.documents.put("k", "v")), 2);
+    assert.equal(await withoutAnswer(async () => assert.equal(await ada.documents.delete("k"), true)), 2);
+    assert.equal((await ada.info()).messages, 3);
+  });
+
+  test("that are lost do not repeat what would happen twice", async () => {
+    const ada = through.namespace(space().name);
+    await ada.put(["one", "two"]);
+    await ada.memoryTool({ command: "create", path: "/memories/a.md", file_text: "1\n" });
+    const insert = { command: "insert", path: "/memories/a.md", insert_line: 1, insert_text: "2\n" } as const;
+    assert.equal(await withoutAnswer(() => assert.rejects(ada.memoryTool(insert, { idempotencyKey: ada.name }), mnemon.ConnectionLostError)), 1);
+    await ada.memoryTool(insert, { idempotencyKey: ada.name });
+    assert.equal((await ada.memoryTool({ command: "view", path: "/memories/a.md" })).content.match(/\t2/g)?.length, 1);
+    assert.equal(await withoutAnswer(() => assert.rejects(ada.forget({ by: "namespace" }), /look before you repeat/)), 1);
+    assert.equal((await ada.info()).messages, 0);
+  });
+
+  test("that are lost, and then the server, are not taken for a call that was not sent", async () => {
+    const other = await new Proxy(server.url).listen();
+    const ada = new Mnemon({ url: other.url, maxRetries: 1 }).namespace(space().name);
+    other.fault = "answer";
+    const put = ada.put("one");
+    while (other.fault) await new Promise((resolve) => setTimeout(resolve, 1));
+    other.close();
+    await assert.rejects(put, mnemon.ConnectionLostError);
+    assert.equal((await client.namespace(ada.name).info()).messages, 1);
+  });
+
+  test("that are silent end by the time limit, or by the signal", async () => {
+    proxy.fault = "request";
+    const began = Date.now();
+    await assert.rejects(through.stats({ timeoutMs: 200 }), (error) => error instanceof mnemon.TimeLimitError && /200 ms/.test(error.message));
+    await assert.rejects(through.stats({ signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+    await assert.rejects(through.stats({ signal: AbortSignal.abort(new Error("mine")) }), /mine/);
+    assert.ok(Date.now() - began < 5_000);
+    proxy.fault = undefined;
+    assert.equal((await through.stats()).version.length > 0, true);
+  });
+
+  test("a server that is started anew is found, and has what it acknowledged", async () => {
+    const other = await Server.start();
+    try {
+      const ada = new Mnemon({ url: other.url, maxRetries: 8 }).namespace("users/ada");
+      const acknowledged = [...(await ada.put("before")).ids];
+      await other.kill();
+      const put = ada.put("meanwhile");
+      await other.start(new URL(other.url).host);
+      acknowledged.push(...(await put).ids);
+      for (const id of acknowledged) assert.ok(await ada.get(id));
+    } finally {
+      await other.stop();
+    }
+  });
+});

@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { InvalidArgumentError, MnemonError, NotConnectedError } from "mnemon-engine";
+import { openLocal } from "mnemon-engine/local";
+import { killServersOf, MNEMON, serversOf, temporaryFolder } from "./server.js";
+
+const folder = temporaryFolder();
+const runtime = join(folder, "run");
+before(() => {
+  mkdirSync(runtime);
+  process.env.XDG_RUNTIME_DIR = runtime;
+});
+const files: string[] = [];
+function file(name: string): string {
+  files.push(join(folder, name));
+  return join(folder, name);
+}
+after(() => {
+  files.forEach(killServersOf);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe("openLocal", () => {
+  test("starts one server, which all clients share, by any name of the file", async () => {
+    const path = file("shared.redb");
+    const clients = await Promise.all(Array.from({ length: 4 }, () => openLocal(path)));
+    await Promise.all(clients.map((client, at) => client.namespace("users/ada").put(`message ${at}`)));
+    symlinkSync(path, join(folder, "link.redb"));
+    using linked = await openLocal(join(folder, "link.redb"));
+    assert.equal((await linked.namespace("users/ada").info()).messages, 4);
+    assert.equal(serversOf(path).length, 1);
+    clients.forEach((client) => client.close());
+  });
+
+  test("uses a server that runs already, as `mnemon mcp` does", async () => {
+    const path = file("running.redb");
+    const server = spawn(MNEMON, ["mcp", "--db", path], { stdio: ["pipe", "pipe", "ignore"] });
+    server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } } })}\n`);
+    await new Promise((resolve) => server.stdout.once("data", resolve));
+    const before = serversOf(path);
+    using memory = await openLocal(path);
+    await memory.namespace("users/ada").put("hello");
+    assert.deepEqual(serversOf(path), before);
+    server.kill();
+  });
+
+  test("loses nothing that was acknowledged when the server is killed", async () => {
+    const path = file("killed.redb");
+    using memory = await openLocal(path);
+    const ada = memory.namespace("users/ada");
+    const acknowledged: string[] = [];
+    let kills = 0;
+    const writers = Array.from({ length: 4 }, async (_, writer) => {
+      for (let at = 0; at < 60; at++) {
+        const { ids } = at % 3 ? await ada.put(`${writer} ${at}`) : await ada.session(`s${writer}`).put(`${writer} ${at}`);
+        acknowledged.push(...ids);
+        if (writer === 0 && at % 10 === 5) {
+          killServersOf(path);
+          kills++;
+        }
+      }
+    });
+    await Promise.all(writers);
+    assert.equal(kills, 6);
+    assert.equal(acknowledged.length, 240);
+    for (const id of acknowledged) assert.ok(await ada.get(id), id);
+    assert.equal((await ada.info()).messages, 240);
+    assert.equal(serversOf(path).length, 1);
+  });
+
+  test("does not repeat what would happen twice, and says so", async () => {
+    const path = file("unsafe.redb");
+    using memory = await openLocal(path);
+    const ada = memory.namespace("users/ada");
+    await ada.put(Array.from({ length: 50 }, (_, at) => `message ${at}`));
+    let lost = 0;
+    for (let at = 0; at < 8; at++) {
+      const insert = ada.memoryTool({ command: "create", path: `/memories/${at}.md`, file_text: "text" });
+      killServersOf(path);
+      const answer = await insert.catch((error: unknown) => error);
+      if (answer instanceof Error) {
+        assert.match(answer.message, /stored or not/);
+        lost++;
+      } else assert.equal((answer as { is_error: boolean }).is_error, false);
+    }
+    assert.equal((await ada.info()).messages, 50);
+    assert.ok(lost <= 8);
+  });
+
+  test("says why there is no memory", async () => {
+    const damaged = file("no-database.redb");
+    writeFileSync(damaged, "this is no database");
+    await assert.rejects(openLocal(damaged, { startTimeoutMs: 300 }), (error) => error instanceof NotConnectedError && /no-database\.redb/.test(error.message) && /300 ms/.test(error.message));
+    await assert.rejects(openLocal(join(folder, "none", "memory.redb")), (error) => error instanceof InvalidArgumentError && /no folder/.test(error.message));
+    await assert.rejects(openLocal(file("x.redb"), { binary: "/none/mnemon" }), (error) => error instanceof MnemonError && /cannot be started/.test(error.message));
+    process.env.XDG_RUNTIME_DIR = join(folder, "open");
+    mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
+    await assert.rejects(openLocal(file("y.redb")), /not a folder of this user alone/);
+    process.env.XDG_RUNTIME_DIR = runtime;
+  });
+});
