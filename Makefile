@@ -249,8 +249,8 @@ $(TOOLS)/bin/cargo-cyclonedx: $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 # Not in `.ci/run`: each platform takes a quarter of an hour. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
-dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
-	rm -rf $(DIST) $(TARGET)/dist-build/npm
+dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
+	rm -rf $(DIST)
 	mkdir -p $(DIST)
 	$(CARGO) publish --workspace --dry-run --locked $(if $(SHORT),--no-verify --allow-dirty)
 	cp $(foreach crate,$(CRATES),$(TARGET)/package/$(crate)-$(VERSION).crate) $(DIST)
@@ -258,7 +258,7 @@ dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx ## all that is published for L
 		$(if $(SHORT),CARGO_PROFILE_WHEEL_LTO=off CARGO_PROFILE_WHEEL_CODEGEN_UNITS=16 CARGO_PROFILE_WHEEL_OPT_LEVEL=1 \
 			CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1) \
 			packaging/build.sh $(TARGET) $$platform; done
-	set -e; for package in $(abspath $(TARGET))/dist-build/npm/*; do npm pack --silent --pack-destination $(DIST) "$$package"; done
+	packaging/npm.sh $(DIST) $(TYPESCRIPT)
 	PATH=$(abspath $(TOOLS))/bin:$$PATH packaging/sbom.sh $(DIST) $(VERSION)
 	cd $(DIST) && sha256sum -- * >SHA256SUMS && ls -l
 

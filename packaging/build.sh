@@ -1,7 +1,6 @@
 #!/bin/sh
-# Builds what is published for one platform: for musl the command, linked statically, as an archive and as a package of npm; for Linux's
-# glibc the wheel, which runs with 2.28 and newer; for macOS and Windows all of them, with the tools of that system. Usage:
-# build.sh TARGET_FOLDER TRIPLE. Results are in the target folder's `dist`, the tools in its `tools`.
+# Builds what is published for one platform: for musl the command, linked statically; for Linux's glibc the wheel, which
+# runs with 2.28 and newer; for macOS and Windows both, with the tools of that system. Usage: build.sh TARGET_FOLDER TRIPLE. Results are in the target folder's `dist`, the tools in its `tools`.
 #
 # If `rustup` has no standard library for the platform (`rustup target add` installs it), all is done again in a Debian that has one.
 set -eu
@@ -32,23 +31,7 @@ command_of() {
     [ -e "$built" ] || built=$built.exe
     folder=$target/dist-build/mnemon-$version-$triple
     mkdir -p "$folder" && cp "$built" LICENSE-APACHE LICENSE-MIT "$folder/"
-    tar -C "$folder/.." --owner=0 --group=0 -czf "$dist/mnemon-$version-$triple.tar.gz" "$(basename "$folder")"
-
-    case $triple in *linux*) os=linux ;; *darwin*) os=darwin ;; *) os=win32 ;; esac
-    case $triple in x86_64*) cpu=x64 ;; *) cpu=arm64 ;; esac
-    package=$target/dist-build/npm/mnemon-engine-$os-$cpu
-    mkdir -p "$package/bin" && cp LICENSE-APACHE LICENSE-MIT "$package/" && cp "$built" "$package/bin/"
-    cat >"$package/package.json" <<PACKAGE
-{
-  "name": "mnemon-engine-$os-$cpu",
-  "version": "$version",
-  "description": "The command mnemon for $os on $cpu: a part of mnemon-engine",
-  "license": "MIT OR Apache-2.0",
-  "os": ["$os"],
-  "cpu": ["$cpu"],
-  "files": ["bin", "LICENSE-*"]
-}
-PACKAGE
+    tar -C "$folder/.." -czf "$dist/mnemon-$version-$triple.tar.gz" "$(basename "$folder")"
 }
 
 mkdir -p "$dist"
