@@ -38,7 +38,8 @@ for (const argument of positionals) {
   const { version, license } = main;
   const name = `${main.name}-${platform}`;
   const description = `The mnemon command for ${platform}, of which the package ${main.name} makes use`;
-  const path = folder({ name, version, description, license, os: [os], cpu: [cpu], files: ["bin", "LICENSE-*"] }, `# ${name}\n\n${description}.\n`);
+  const files = ["bin", "LICENSE-*"];
+  const path = folder({ name, version, description, license, os: [os], cpu: [cpu], files }, `# ${name}\n\n${description}.\n`);
   mkdirSync(join(path, "bin"));
   copyFileSync(binary, join(path, "bin", "mnemon"));
   chmodSync(join(path, "bin", "mnemon"), 0o755);

@@ -7,7 +7,8 @@ import createClient, { type Client } from "openapi-fetch";
 
 import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
 import { events } from "./events.js";
-import type { paths } from "./schema.js";
+import { type ListOptions, Pages } from "./pages.js";
+import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
   Answer, AssembleOptions, Audit, Block, Document, DocumentOptions, Forget, Formation, FormingSession, Info, MemoryMap, MemoryReport,
@@ -16,37 +17,6 @@ import type {
 } from "./types.js";
 
 type Api = Client<paths>;
-
-/** A list that the server sends in pages: `for await (const item of list)`, or `await list.toArray()`. */
-export class Pages<T> implements AsyncIterable<T> {
-  readonly #page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>;
-
-  /** @internal */
-  constructor(page: (cursor: string | undefined) => Promise<{ items: T[]; next?: string | null | undefined }>) {
-    this.#page = page;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
-    let cursor: string | undefined;
-    do {
-      const { items, next } = await this.#page(cursor);
-      yield* items;
-      cursor = next ?? undefined;
-    } while (cursor !== undefined);
-  }
-
-  async toArray(): Promise<T[]> {
-    const items: T[] = [];
-    for await (const item of this) items.push(item);
-    return items;
-  }
-}
-
-/** Options of a list. */
-export interface ListOptions extends CallOptions {
-  /** Items of a page, 1 to 1000. All pages are read in any case. */
-  limit?: number;
-}
 
 /** How far a reindex is. `seconds_left` is null until it can be estimated. */
 export interface ReindexProgress {
@@ -200,8 +170,9 @@ export class Namespace {
   async put(messages: Messages, options: { flush?: boolean } & ChangeOptions = {}): Promise<PutReport> {
     const [{ flush = false }, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
-    const body = { messages: inputs(messages), flush };
-    return (await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/messages", { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
+    const body = { messages: inputs(messages, call, this.name), flush };
+    const route = "/v1/namespaces/{namespace}/messages";
+    return (await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
   }
 
   /** Finds the messages that answer a query, best first. */
@@ -224,7 +195,8 @@ export class Namespace {
     const [{ limit }, call] = divide(options);
     return new Pages(async (cursor) => {
       const params = { path: { ...this.#path, id }, query: { limit, cursor } };
-      const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}/versions", { params, ...this.mnemon.repeatable(call) }));
+      const route = "/v1/namespaces/{namespace}/messages/{id}/versions";
+      const page = await data(this.mnemon.api.GET(route, { params, ...this.mnemon.repeatable(call) }));
       return { items: page.versions, next: page.next };
     });
   }
@@ -352,7 +324,7 @@ export class Session {
   async put(messages: Messages, options: { token_limit?: number } & ChangeOptions = {}): Promise<MemoryReport & { ids: string[] }> {
     const [fields, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
-    const body = { ...fields, messages: inputs(messages) };
+    const body = { ...fields, messages: inputs(messages, call, this.namespace, this.id) };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
     const report = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return { ids: body.messages.map((message) => message.id), ...(report as unknown as MemoryReport) };
@@ -374,7 +346,8 @@ export class Session {
     const [fields, call] = divide(options);
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
-    const made = await data(this.mnemon.api.POST(route, { params, body: { ...fields, prompt }, ...this.mnemon.repeatable(call) }));
+    const body = { ...fields, prompt: input(prompt, newId) };
+    const made = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return made as unknown as Prompt;
   }
 
@@ -431,7 +404,8 @@ export class Documents {
     const [fields, call] = divide(options);
     const params = { path: { namespace: this.namespace } };
     const body = { ...fields, query: query ?? null };
-    const found = await data(this.mnemon.api.POST("/v1/namespaces/{namespace}/documents/search", { params, body, ...this.mnemon.repeatable(call) }));
+    const route = "/v1/namespaces/{namespace}/documents/search";
+    const found = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return found.documents as Document<T>[];
   }
 }
@@ -441,7 +415,8 @@ function pathSerializer(path: string, params: Record<string, unknown>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = String(params[name]);
     if (value === "" || value === "." || value === "..") {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; documents of such keys are found by a search, and forgotten by \`forget\``);
+      const remedy = "find documents of such keys by a search, and forget them by `forget`";
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; ${remedy}`);
     }
     try {
       return encodeURIComponent(value);
@@ -480,10 +455,23 @@ function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string }
   return { "Idempotency-Key": options.idempotencyKey === undefined ? newId() : options.idempotencyKey + suffix };
 }
 
-function inputs(messages: Messages): (MessageInput & { id: string })[] {
+type Input = components["schemas"]["MessageInput"] & { id: string };
+
+function input(message: MessageLike, makeId: (fields: object) => string): Input {
+  const fields = (typeof message === "string" ? { role: "user", content: message } : message) as MessageInput;
+  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? makeId(fields) };
+}
+
+/** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
+function inputs(messages: Messages, { idempotencyKey }: ChangeOptions, ...place: string[]): Input[] {
   const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
-  return all.map((message) => {
-    const fields: MessageInput = typeof message === "string" ? { role: "user", content: message } : message;
-    return { ...fields, id: fields.id ?? newId() };
-  });
+  const repeated = (fields: object, at: number) => `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`;
+  return all.map((message, at) => input(message, idempotencyKey === undefined ? newId : (fields) => repeated(fields, at)));
+}
+
+/** FNV-1a, 32 bits: tells apart what one key is used for by mistake, so that no message replaces another. */
+function checksum(text: string): string {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return (hash >>> 0).toString(16);
 }

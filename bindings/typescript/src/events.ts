@@ -17,7 +17,7 @@ export async function* events(stream: ReadableStream<Uint8Array>): AsyncGenerato
       text = blocks.pop() ?? "";
       for (const block of blocks) {
         const field = (name: string) =>
-          block.split("\n").filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /, "")).join("\n");
+          [...block.matchAll(new RegExp(`^${name}: ?(.*)$`, "gm"))].map((match) => match[1]).join("\n");
         if (field("data")) yield { event: field("event") || "message", data: field("data") };
       }
       if (done) return;

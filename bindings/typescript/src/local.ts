@@ -5,7 +5,7 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from "node:fs";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import { basename, delimiter, dirname, join } from "node:path";
@@ -41,7 +41,8 @@ export async function openLocal(file: string, options: LocalOptions = {}): Promi
   const server = new LocalServer(file, options);
   await server.connected();
   const { timeoutMs, maxRetries } = options;
-  return new Mnemon({ url: "http://localhost", timeoutMs, maxRetries, fetch: (request) => server.fetch(request), onClose: () => server.close() });
+  const [fetch, onClose] = [(request: Request) => server.fetch(request), () => server.close()];
+  return new Mnemon({ url: "http://localhost", timeoutMs, maxRetries, fetch, onClose });
 }
 
 class LocalServer {
@@ -56,7 +57,7 @@ class LocalServer {
 
   constructor(file: string, options: LocalOptions) {
     if (process.platform === "win32") {
-      throw new MnemonError("openLocal needs Unix sockets, which mnemon does not use on Windows; start `mnemon serve`, and use new Mnemon({ url })");
+      throw new MnemonError("there is no openLocal on Windows; start `mnemon serve`, and use new Mnemon({ url })");
     }
     this.#file = absolute(file);
     this.#options = options;
@@ -90,7 +91,7 @@ class LocalServer {
     const { startTimeoutMs = 60_000 } = this.#options;
     const deadline = Date.now() + startTimeoutMs;
     for (;;) {
-      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, () => false);
+      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away);
       if (answers) return;
       // One that lost a race for the database ends, and the one that won is found.
       if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) await this.#start();
@@ -135,6 +136,12 @@ class LocalServer {
   }
 }
 
+/** Returns false for an error that says that no server listens yet, and throws others, such as a right that Deno does not give. */
+function away(error: Error & { code?: string }): false {
+  if (error.name === "NotCapable" || error.code === "EACCES") throw error;
+  return false;
+}
+
 function response(answer: IncomingMessage): Response {
   const status = answer.statusCode ?? 500;
   const headers = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)]);
@@ -157,6 +164,9 @@ function response(answer: IncomingMessage): Response {
 
 /** Returns the path by which all processes know a database, which need not exist yet. */
 function absolute(file: string): string {
+  if (!file || statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new InvalidArgumentError(`${JSON.stringify(file)} is no file; give the path of one`);
+  }
   if (existsSync(file)) return realpathSync.native(file);
   const folder = dirname(file);
   if (!existsSync(folder)) throw new InvalidArgumentError(`there is no folder ${folder}; make it first`);
@@ -188,8 +198,8 @@ export function findBinary(): string {
     if (inPath) return inPath;
   }
   throw new MnemonError(
-    `there is no mnemon command: neither the package ${name} is installed (npm leaves it out with --omit=optional), nor is mnemon in the PATH; ` +
-      "install one of them, or set MNEMON_BINARY or the option binary to its path",
+    `there is no mnemon command: neither the package ${name} is installed (npm leaves it out with --omit=optional), nor is mnemon in ` +
+      "the PATH; install one of them, or set MNEMON_BINARY or the option binary to its path",
   );
 }
 

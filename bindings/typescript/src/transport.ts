@@ -90,7 +90,8 @@ export class Transport {
     } catch (error) {
       if (call.signal?.aborted) throw call.signal.reason;
       if (!limit.signal.aborted) throw error;
-      throw new TimeLimitError(`there was no answer within ${timeoutMs} ms (timeoutMs); what the call changes is stored or not`, { cause: error });
+      const text = `there was no answer within ${timeoutMs} ms (timeoutMs); what the call changes is stored or not`;
+      throw new TimeLimitError(text, { cause: error });
     } finally {
       clearTimeout(timer);
     }
@@ -123,8 +124,8 @@ function textOf(error: unknown): string {
 function failureOf(cause: unknown, url: string, unanswered: boolean): MnemonError {
   const { origin } = new URL(url);
   if (!unanswered) return new NotConnectedError(`there is no server at ${origin}; start one with \`mnemon serve\`, or check the url`, { cause });
-  const text = `the connection to ${origin} failed before there was an answer; what the call changes is stored or not: look before you repeat it`;
-  return new ConnectionLostError(text, { cause });
+  const remedy = "what the call changes is stored or not: look before you repeat it";
+  return new ConnectionLostError(`the connection to ${origin} failed before there was an answer; ${remedy}`, { cause });
 }
 
 /** Waits for a promise, and throws the signal's reason as soon as it is aborted. */

@@ -5,7 +5,15 @@ import type { components, operations } from "./schema.js";
 type Schemas = components["schemas"];
 
 export type Message = Schemas["Message"];
-export type MessageInput = Schemas["MessageInput"];
+/**
+ * Takes any object where the description says that any is taken. Without this an object of an interface, such as those of OpenAI's client, is
+ * refused: an interface has no index signature.
+ */
+type AnyObjects<T> = unknown extends T ? T
+  : T extends readonly (infer Item)[] ? readonly AnyObjects<Item>[]
+  : T extends object ? (string extends keyof T ? object : { [Key in keyof T]: AnyObjects<T[Key]> })
+  : T;
+export type MessageInput = AnyObjects<Schemas["MessageInput"]>;
 /** A message: a text, which the user says; an object of OpenAI's chat format; or the fields of `Message`. */
 export type MessageLike = string | MessageInput;
 export type Messages = MessageLike | readonly MessageLike[];

@@ -18,10 +18,12 @@ describe("a page", { skip }, () => {
   let server: Server;
   let script = "";
   before(async () => {
-    const { outputFiles } = await build({ entryPoints: ["tests/page.ts"], bundle: true, minify: true, format: "iife", platform: "browser", write: false });
+    const options = { bundle: true, minify: true, format: "iife", platform: "browser", write: false } as const;
+    const { outputFiles } = await build({ entryPoints: ["tests/page.ts"], ...options });
     script = outputFiles[0]?.text ?? "";
     console.log(`the client with its program, bundled: ${script.length} bytes`);
-    pages = createServer((_, response) => response.setHeader("content-type", "text/html").end(`<!doctype html><title>t</title><script>${script}</script>`));
+    const html = `<!doctype html><title>t</title><script>${script}</script>`;
+    pages = createServer((_, response) => response.setHeader("content-type", "text/html").end(html));
     await new Promise<void>((resolve) => pages.listen(0, "127.0.0.1", resolve));
     server = await Server.start("--allow-origin", origin());
     browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
@@ -37,7 +39,8 @@ describe("a page", { skip }, () => {
     const page = await browser.newPage();
     await page.goto(`${origin()}/?url=${encodeURIComponent(server.url)}`);
     await page.waitForFunction(() => document.title !== "t");
-    assert.deepEqual(JSON.parse(await page.title()), { found: "I row on Thursdays.", documents: 1, history: 2, error: "urn:mnemon:invalid-query", reindexed: true });
+    const expected = { found: "I row on Thursdays.", documents: 1, history: 2, error: "urn:mnemon:invalid-query", reindexed: true };
+    assert.deepEqual(JSON.parse(await page.title()), expected);
   });
 
   test("of another origin is refused", async () => {

@@ -43,6 +43,30 @@ describe("messages", () => {
     assert.equal(await ada.get("b,c"), null);
   });
 
+  test("are taken as OpenAI's client has them", async () => {
+    interface Image {
+      type: "image_url";
+      image_url: { url: string };
+    }
+    interface Call {
+      id: string;
+      type: "function";
+      function: { name: string; arguments: string };
+    }
+    const image: Image = { type: "image_url", image_url: { url: "https://example.com/boat.png" } };
+    const call: Call = { id: "c1", type: "function", function: { name: "weather", arguments: '{"day":"Thursday"}' } };
+    const session = space().session("s");
+    await session.put([
+      { role: "user", content: [{ type: "text", text: "Can I row?" }, image] },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c1", content: "Sun" },
+    ]);
+    const [first, second, third] = await session.history().toArray();
+    const parts = [first, second, third].flatMap((message) => (typeof message?.content === "object" ? message.content : []));
+    assert.deepEqual(parts.map((part) => part.type), ["text", "image", "tool_call", "tool_result"]);
+    assert.match(JSON.stringify((await session.assemble({ role: "user", content: [image] })).messages.at(-1)), /boat/);
+  });
+
   test("of any names survive", async () => {
     const odd = client.namespace("tests/ä%2F b?#&+/🔭");
     for (const id of ["a/b", "?x=1&y", "%2F", "ä 🔭", "a,b", ".x", "#"]) {
@@ -174,11 +198,13 @@ test("answers have the fields that the types say", async () => {
   const message = ["content", "created_at", "id", "name", "role", "session"];
   const rare = ["metadata", "expires_at"];
   const [hit] = (await ada.recall("rowing", { unit: "turn" })).hits;
-  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, "breakdown", "passage", "rank", "score", "similarity"].sort());
+  const score = ["breakdown", "passage", "rank", "score", "similarity"];
+  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, ...score].sort());
   assert.deepEqual(keys(await ada.session("s").assemble("rowing?")),
     ["dropped", "failed", "left_out", "messages", "over", "recalled", "sections", "shortened", "tokens"]);
   assert.deepEqual(keys((await ada.sessions().toArray())[0]), ["batches", "buffered", "last", "messages", "session"]);
-  assert.deepEqual(keys((await ada.documents.search("rowing"))[0], ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
+  const [document] = await ada.documents.search("rowing");
+  assert.deepEqual(keys(document, ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
   assert.deepEqual(keys(await ada.session("s").put([])), ["echoes", "flushed", "ids", "new", "removed", "replaced", "unchanged"]);
 });
 
@@ -196,7 +222,8 @@ test("requests have the fields of the description, by their types", async () => 
 
 describe("errors", () => {
   test("have a class for each kind of the server", () => {
-    const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(process.env.CHECKOUT as string, "crates/server/src", file), "utf8")).join("");
+    const folder = join(process.env.CHECKOUT as string, "crates/server/src");
+    const source = ["problem.rs", "idempotency.rs"].map((file) => readFileSync(join(folder, file), "utf8")).join("");
     const kinds = [...source.matchAll(/StatusCode::[A-Z_]+, "([a-z-]+)"/g)].map((match) => `urn:mnemon:${match[1]}`);
     assert.ok(kinds.length > 20, `${kinds.length}`);
     const classes = Object.values(mnemon).map((value) => (value as { type?: string }).type);
@@ -222,7 +249,8 @@ describe("errors", () => {
     const other = await Server.start();
     try {
       const tokens = join(other.folder, "tokens.toml");
-      const output = (...args: string[]) => execFileSync(MNEMON, ["token", "--prefix", "users", ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+      const output = (...args: string[]) =>
+        execFileSync(MNEMON, ["token", "--prefix", "users", ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
       const made = [output("--name", "app", "--rights", "read,write"), output("--name", "slow", "--rights", "read", "--rate", "1")];
       writeFileSync(tokens, made.join("\n"));
       const [token, slow] = made.map((text) => /mn[a-z]*_[A-Za-z0-9_-]+/.exec(text)?.[0]);
@@ -236,7 +264,8 @@ describe("errors", () => {
       await assert.rejects(ada.mnemon.namespace("else").recall("hello"), mnemon.NotFoundError);
       await assert.rejects(new Mnemon({ url }).namespace("users/ada").put("x"), mnemon.UnauthorizedError);
       const limited = new Mnemon({ url, token: slow, maxRetries: 0 });
-      await assert.rejects(Promise.all(Array.from({ length: 10 }, () => limited.namespace("users/ada").recall("hello"))), mnemon.TooManyRequestsError);
+      const many = Array.from({ length: 10 }, () => limited.namespace("users/ada").recall("hello"));
+      await assert.rejects(Promise.all(many), mnemon.TooManyRequestsError);
       const patient = new Mnemon({ url, token: slow }).namespace("users/ada");
       for (let at = 0; at < 2; at++) assert.equal((await patient.recall("hello")).hits.length, 1);
     } finally {
@@ -316,6 +345,17 @@ describe("connections", () => {
       await other.start(new URL(other.url).host);
       acknowledged.push(...(await put).ids);
       for (const id of acknowledged) assert.ok(await ada.get(id));
+      const turn = () => ada.put(["question", { role: "assistant", content: "answer" }], { idempotencyKey: "turn-1" });
+      const first = await turn();
+      assert.deepEqual(await turn(), first);
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      assert.deepEqual([(await turn()).ids, (await ada.info()).messages], [first.ids, 4]);
+      await ada.session("s").put("question", { idempotencyKey: "turn-2" });
+      await other.kill();
+      await other.start(new URL(other.url).host);
+      await ada.session("t").put("question", { idempotencyKey: "turn-2" });
+      assert.equal((await ada.info()).messages, 6);
     } finally {
       await other.stop();
     }

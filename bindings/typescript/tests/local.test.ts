@@ -38,7 +38,8 @@ describe("openLocal", () => {
   test("uses a server that runs already, as `mnemon mcp` does", async () => {
     const path = file("running.redb");
     const server = spawn(MNEMON, ["mcp", "--db", path], { stdio: ["pipe", "pipe", "ignore"] });
-    server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } } })}\n`);
+    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } };
+    server.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params })}\n`);
     await new Promise((resolve) => server.stdout.once("data", resolve));
     const before = serversOf(path);
     using memory = await openLocal(path);
@@ -75,27 +76,42 @@ describe("openLocal", () => {
     const path = file("unsafe.redb");
     using memory = await openLocal(path);
     const ada = memory.namespace("users/ada");
-    await ada.put(Array.from({ length: 50 }, (_, at) => `message ${at}`));
-    let lost = 0;
-    for (let at = 0; at < 8; at++) {
-      const insert = ada.memoryTool({ command: "create", path: `/memories/${at}.md`, file_text: "text" });
+    await ada.memoryTool({ command: "create", path: "/memories/a.md", file_text: "begin\n" });
+    const acknowledged: boolean[] = [];
+    for (let at = 0; at < 12; at++) {
+      const insert = ada.memoryTool({ command: "insert", path: "/memories/a.md", insert_line: 1, insert_text: `line-${at};\n` });
+      await new Promise((resolve) => setTimeout(resolve, at));
       killServersOf(path);
-      const answer = await insert.catch((error: unknown) => error);
-      if (answer instanceof Error) {
-        assert.match(answer.message, /stored or not/);
-        lost++;
-      } else assert.equal((answer as { is_error: boolean }).is_error, false);
+      const answer = await insert.catch((error: Error) => error);
+      if (answer instanceof Error) assert.match(answer.message, /stored or not/);
+      acknowledged.push(!(answer instanceof Error));
+      await ada.info();
     }
-    assert.equal((await ada.info()).messages, 50);
-    assert.ok(lost <= 8);
+    const { content } = await ada.memoryTool({ command: "view", path: "/memories/a.md" });
+    acknowledged.forEach((stored, at) => {
+      const times = content.split(`line-${at};`).length - 1;
+      assert.ok(stored ? times === 1 : times <= 1, `line ${at}: ${times} times, acknowledged: ${stored}`);
+    });
+  });
+
+  test("starts the server again after it ended by itself", async () => {
+    const path = file("idle.redb");
+    using memory = await openLocal(path, { idleSeconds: 1 });
+    await memory.namespace("users/ada").put("hello");
+    memory.close();
+    while (serversOf(path).length) await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal((await memory.namespace("users/ada").info()).messages, 1);
   });
 
   test("says why there is no memory", async () => {
     const damaged = file("no-database.redb");
     writeFileSync(damaged, "this is no database");
-    await assert.rejects(openLocal(damaged, { startTimeoutMs: 300 }), (error) => error instanceof NotConnectedError && /no-database\.redb/.test(error.message) && /300 ms/.test(error.message));
-    await assert.rejects(openLocal(join(folder, "none", "memory.redb")), (error) => error instanceof InvalidArgumentError && /no folder/.test(error.message));
-    await assert.rejects(openLocal(file("x.redb"), { binary: "/none/mnemon" }), (error) => error instanceof MnemonError && /cannot be started/.test(error.message));
+    const check = (call: Promise<unknown>, Kind: new (text: string) => Error, text: RegExp) =>
+      assert.rejects(call, (error) => error instanceof Kind && text.test(error.message));
+    await check(openLocal(damaged, { startTimeoutMs: 300 }), NotConnectedError, /no-database\.redb.* 300 ms: .*no-database\.redb/s);
+    await check(openLocal(join(folder, "none", "memory.redb")), InvalidArgumentError, /no folder/);
+    for (const path of ["", folder]) await check(openLocal(path), InvalidArgumentError, /no file/);
+    await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
     process.env.XDG_RUNTIME_DIR = join(folder, "open");
     mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
     await assert.rejects(openLocal(file("y.redb")), /not a folder of this user alone/);

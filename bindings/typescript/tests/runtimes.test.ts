@@ -21,7 +21,10 @@ after(async () => {
 const bin = join(process.env.TOOLS as string, "node_modules", ".bin");
 const runtimes: [string, string, string[]][] = [
   ["Node", process.execPath, []],
-  ["Deno", join(bin, "deno"), ["run", "--allow-all", "--no-config", "--node-modules-dir=manual"]],
+  ["Deno", join(bin, "deno"), [
+    "run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net",
+    "--no-config", "--node-modules-dir=manual",
+  ]],
   ["Bun", join(bin, "bun"), ["run"]],
 ];
 
@@ -31,7 +34,8 @@ describe("the same program, which kills the server ten times", () => {
       const file = join(folder, `${name}.redb`);
       const env = { ...process.env, XDG_RUNTIME_DIR: folder, DENO_DIR: join(folder, "deno"), DENO_NO_UPDATE_CHECK: "1" };
       try {
-        const { stdout } = await promisify(execFile)(program, [...args, "tests/program.js", file, server.url, nowhere.url], { env, timeout: 60_000 });
+        const all = [...args, "tests/program.js", file, server.url, nowhere.url];
+        const { stdout } = await promisify(execFile)(program, all, { env, timeout: 60_000 });
         const found = "I row on Thursdays.";
         assert.deepEqual(JSON.parse(stdout.trim()),
           { acknowledged: 100, kept: 100, stored: 100, kills: 10, found, aborted: "AbortError", put: 1, refused: "NotConnectedError" });
