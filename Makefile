@@ -252,7 +252,8 @@ $(TOOLS)/bin/cargo-cyclonedx: $(TOOLS)/ready
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
 	rm -rf $(DIST)
 	mkdir -p $(DIST)
-	$(CARGO) publish --workspace --dry-run --locked $(if $(SHORT),--no-verify --allow-dirty)
+	$(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
+	$(CARGO) publish --workspace --dry-run --locked --no-verify $(if $(SHORT),--allow-dirty)
 	cp $(foreach crate,$(CRATES),$(TARGET)/package/$(crate)-$(VERSION).crate) $(DIST)
 	set -e; for platform in $(PLATFORMS); do \
 		$(if $(SHORT),CARGO_PROFILE_WHEEL_LTO=off CARGO_PROFILE_WHEEL_CODEGEN_UNITS=16 CARGO_PROFILE_WHEEL_OPT_LEVEL=1 \
