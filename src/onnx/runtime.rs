@@ -25,6 +25,9 @@ const RUNTIME_ENV: &str = "ORT_DYLIB_PATH";
 /// The folder in the user's data folder.
 const FOLDER: &str = "runtime";
 
+/// True in a program that can load no library.
+pub(crate) const IS_STATIC: bool = cfg!(all(target_env = "musl", target_feature = "crt-static"));
+
 /// The loaded ONNX Runtime, and its library.
 static LOADED: Mutex<Option<(Environment, PathBuf)>> = Mutex::new(None);
 
@@ -34,7 +37,8 @@ static LOADED: Mutex<Option<(Environment, PathBuf)>> = Mutex::new(None);
 /// It is loaded once in a process, when the first model that needs it is opened. Version 1.24 or newer is searched for
 /// in `$ORT_DYLIB_PATH`, a library file or a folder with one; in the executable's folder; in [`Runtime::folder`], where
 /// `Runtime::pull` (feature `pull`) and `mnemon runtime pull` install it; and, except on Windows, by the system's
-/// loader. If the variable is set, no other place is tried. The working folder is never searched.
+/// loader. If the variable is set, no other place is tried. The working folder is never searched. A program that is
+/// linked statically with musl can load no library, and runs no models with a graph.
 #[derive(Debug)]
 pub enum Runtime {}
 
@@ -66,6 +70,9 @@ fn load_library(configured: Option<&Path>) -> Result<(Environment, PathBuf)> {
         return Ok(loaded.clone());
     }
     let mut looked = Vec::new();
+    if IS_STATIC {
+        return Err(Error::RuntimeNotFound { looked });
+    }
     for (origin, path) in candidates(configured) {
         let found = libraries_at(&path);
         if found.is_empty() {

@@ -344,4 +344,6 @@ def test_a_missing_framework_is_named(adapter: str, package: str, module: str, t
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         last = done.stderr.strip().splitlines()[-1]
         assert last.startswith(f"ImportError: mnemon.{adapter} needs the package {package}, ")
+        extra = adapter.replace("_", "-")
+        assert f"pip install 'mnemon-engine[{extra}]'" in last
         assert last.endswith(f"pip install -U {package}")

@@ -110,7 +110,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Error::ModelNotFound { .. } => "`mnemon models pull` or `mnemon models import`",
         Error::Download { .. } => "`mnemon models import`",
         Error::ModelMismatch { .. } => "`mnemon reindex --model`",
-        Error::RuntimeNotFound { .. } => "or fetch it with `mnemon runtime pull`",
+        Error::RuntimeNotFound { looked } if !looked.is_empty() => "or fetch it with `mnemon runtime pull`",
         Error::LegalHold { .. } => "`mnemon hold --release`",
         Error::KeyNeeded { .. } | Error::WrongKey { .. } => "--key-file, or MNEMON_KEY",
         Error::NotEncrypted { .. } => {

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     client::http::Failure,
     error::{Error, Result},
-    onnx::{Runtime, runtime::is_library},
+    onnx::{
+        Runtime,
+        runtime::{IS_STATIC, is_library},
+    },
 };
 
 const PACKAGE: &str = "onnxruntime";
@@ -41,8 +44,11 @@ impl Runtime {
     /// # Errors
     /// [`Error::RuntimeNotDownloaded`]: the network fails, there is no package for this kind of machine, a file has a
     /// wrong hash, or another call is downloading. [`Error::InvalidConfig`]: no folder is given, and the environment
-    /// names no home.
+    /// names no home. [`Error::RuntimeNotFound`]: this program is linked statically and can load no library.
     pub fn pull(destination: Option<&Path>, mut progress: impl FnMut(&str, u64, u64)) -> Result<PathBuf> {
+        if IS_STATIC {
+            return Err(Error::RuntimeNotFound { looked: Vec::new() });
+        }
         let Some(folder) = destination.map(Path::to_path_buf).or_else(Runtime::folder) else {
             let reason = "the environment names no home for ONNX Runtime; give a folder".to_owned();
             return Err(Error::InvalidConfig { reason });

@@ -19,6 +19,10 @@ fn every_build_output_is_in_the_target_folder_that_is_set() {
         "loom",
         "cargo-deny",
         "test-serve",
+        "dist",
+        "dist-test",
+        "docs",
+        "lint-dist",
     ];
     let mut make = Command::new("make");
     make.args(["--dry-run", "--always-make"])

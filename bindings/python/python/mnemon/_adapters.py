@@ -64,7 +64,7 @@ def needs(adapter: str, package: str, *modules: str) -> Iterator[None]:
         extra = adapter.removeprefix("mnemon.").replace("_", "-")
         raise ImportError(
             f"{adapter} needs the package {package}, which is missing here, too old, or hidden by a module of the same name ({error}); "
-            f"install mnemon with its extra [{extra}], or the package alone: pip install -U {package}",
+            f"pip install 'mnemon-engine[{extra}]', or the package alone: pip install -U {package}",
             name=error.name,
         ) from error
 

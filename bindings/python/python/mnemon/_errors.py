@@ -193,7 +193,7 @@ class DownloadError(MnemonError):
 
 
 class RuntimeNotFoundError(MnemonError):
-    """ONNX Runtime was not found: install the package `onnxruntime`, on which mnemon depends, again."""
+    """ONNX Runtime was not found: install the package `onnxruntime`, on which `mnemon-engine` depends, again."""
 
 
 class RuntimeNotDownloadedError(MnemonError):
