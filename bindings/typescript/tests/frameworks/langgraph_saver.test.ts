@@ -2,6 +2,7 @@
 
 import { deltaChannelHistoryTests, specTest } from "@langchain/langgraph-checkpoint-validation";
 import { emptyCheckpoint, INTERRUPT, JsonPlusSerializer, RESUME, type SerializerProtocol, uuid6 } from "@langchain/langgraph-checkpoint";
+import { Annotation, Command, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import { expect, it } from "vitest";
 
 import { MnemonSaver } from "mnemon-engine/langgraph";
@@ -99,6 +100,26 @@ it("loses no write of calls that run at the same time, and keeps the first of tw
   expect(pendingWrites.filter(([task]) => task === "task").map(([, ...write]) => write).sort()).toEqual([
     [INTERRUPT, "new"], [RESUME, "yes"], ["a", "first"],
   ]);
+});
+
+it("lets another process go on with a graph that was interrupted, and with its earlier states", async () => {
+  const prefix = ["saver", `${savers++}`];
+  const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }) });
+  const compiled = () => new StateGraph(State)
+    .addNode("ask", () => ({ log: [`said ${interrupt<string, string>("Go on?")}`] }))
+    .addNode("work", ({ log }: { log: string[] }) => ({ log: [`worked on ${log.length}`] }))
+    .addEdge(START, "ask")
+    .addConditionalEdges("ask", () => [1, 2].map((n) => new Send("work", { log: Array<string>(n).fill("x") })))
+    .compile({ checkpointer: new MnemonSaver(served.mnemon, { prefix }) });
+  const config = { configurable: { thread_id: "g" } };
+  await compiled().invoke({ log: ["began"] }, config);
+  expect((await compiled().getState(config)).tasks[0]?.interrupts[0]?.value).toBe("Go on?");
+  const { log } = await compiled().invoke(new Command({ resume: "yes" }), config);
+  expect(log).toEqual(["began", "said yes", "worked on 1", "worked on 2"]);
+  const states = [];
+  for await (const state of compiled().getStateHistory(config)) states.push(state);
+  expect(states.map(({ next }) => next.length)).toEqual([0, 2, 1, 1]);
+  expect((await compiled().invoke(null, states[1]!.config)).log).toEqual(log);
 });
 
 it("deletes a thread with all that it has, and no other", async () => {
