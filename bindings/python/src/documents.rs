@@ -40,7 +40,6 @@ impl Documents {
     /// for each text, an array of two dimensions or a list of lists, in a database of `GivenVectors`; they are scaled to
     /// length 1. Raises `InvalidDocumentError`.
     #[pyo3(signature = (key, value, *, index = None, ttl_minutes = None, vectors = None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn put(
         &self,
         py: Python<'_>,

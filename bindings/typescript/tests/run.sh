@@ -3,6 +3,7 @@
 #
 # FOLDER has the development dependencies in `node_modules`. The packages are built there and installed into FOLDER/user, where the tests, the
 # examples and the README's programs are compiled and run. With MNEMON_UPDATE=1 the types are generated again.
+# TESTS names files for Node's test runner, FRAMEWORKS words in names of the adapters' tests; with one of them only those run.
 set -eu
 binary=$1
 folder=$2

@@ -92,8 +92,8 @@ fn given_vectors_outlive_edits_exports_and_reindexing() {
     let model = Engine::builder_in_memory().embedder(Arc::new(Hashing::new(32))).open().unwrap();
     model.blocking().import(lines.as_slice()).unwrap();
     model.blocking().flush().unwrap();
-    assert_eq!(documents(&model).blocking().vectors(vec!["boat".into()]).unwrap()[0][0].len(), 32);
-    assert_eq!(keys(&documents(&model).blocking().search(search().query("tandem").limit(1)).unwrap()), ["bike"]);
+    let vectors = documents(&model).blocking().vectors(vec!["boat".into(), "bike".into()]).unwrap();
+    assert!(vectors.iter().all(|of| of.len() == 1 && of[0].len() == 32), "{vectors:?}");
 }
 
 #[test]

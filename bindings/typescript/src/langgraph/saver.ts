@@ -52,7 +52,7 @@ export class MnemonSaver extends BaseCheckpointSaver {
   override async *list(config: RunnableConfig, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     const { thread_id: thread, checkpoint_ns: space, checkpoint_id: id } = config.configurable ?? {};
     const before = options.before && getCheckpointId(options.before);
-    const metadata = Object.entries(options.filter ?? {}).map(([key, value]) => [`[${JSON.stringify(key)}]`, { $eq: value }]);
+    const metadata = Object.entries(options.filter ?? {}).map(([key, value]) => [`[${JSON.stringify(key)}]`, value === undefined ? { $exists: false } : { $eq: value }]);
     const where: Filter = {
       ...(space !== undefined && { space }),
       ...((id || before) && { id: { ...(id && { $eq: id }), ...(before && { $lt: before }) } }),
@@ -165,7 +165,7 @@ export class MnemonSaver extends BaseCheckpointSaver {
   }
 
   async #loaded<T>(text: string): Promise<T> {
-    const [, kind, data] = /^([a-z]+) ([A-Za-z0-9+/=]*)$/.exec(text) ?? [];
+    const [, kind, data] = /^([^\s"{[]+) ([A-Za-z0-9+/=]*)$/.exec(text) ?? [];
     return kind === undefined ? this.serde.loadsTyped("json", text) : this.serde.loadsTyped(kind, Uint8Array.from(atob(data ?? ""), (char) => char.charCodeAt(0)));
   }
 

@@ -1,7 +1,8 @@
 /** LangGraph's validation suite on `MnemonSaver`, and what it does not ask. */
 
 import { deltaChannelHistoryTests, specTest } from "@langchain/langgraph-checkpoint-validation";
-import { emptyCheckpoint, INTERRUPT, RESUME, uuid6 } from "@langchain/langgraph-checkpoint";
+import { emptyCheckpoint, INTERRUPT, JsonPlusSerializer, RESUME, type SerializerProtocol, uuid6 } from "@langchain/langgraph-checkpoint";
+import { Annotation, Command, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import { expect, it } from "vitest";
 
 import { MnemonSaver } from "mnemon-engine/langgraph";
@@ -52,6 +53,24 @@ it("keeps texts of any length, and bytes", async () => {
   expect(tuple?.pendingWrites).toEqual([["task", "long", long]]);
 });
 
+it("takes a serializer whose data are bytes, and refuses one whose metadata are no JSON", async () => {
+  const flip = (bytes: Uint8Array) => bytes.map((byte) => byte ^ 255);
+  const plain = new JsonPlusSerializer();
+  const flipping = (all: boolean): SerializerProtocol => ({
+    async dumpsTyped(value) {
+      const [kind, bytes] = await plain.dumpsTyped(value);
+      return !all && typeof value === "object" && value !== null && "source" in value ? [kind, bytes] : [`${kind}+flip/1`, flip(bytes)];
+    },
+    loadsTyped: (kind, data) => plain.loadsTyped(kind.split("+")[0]!, kind.endsWith("+flip/1") ? flip(data as Uint8Array) : data),
+  });
+  const saver = new MnemonSaver(served.mnemon, { prefix: ["saver", `${savers++}`], serde: flipping(false) });
+  const config = await saver.put(thread, checkpointOf({ a: "\u20ac".repeat(9_000) }), metadata, {});
+  await saver.putWrites(config, [["a", 1]], "task");
+  expect(await saver.getTuple(thread)).toMatchObject({ checkpoint: { channel_values: { a: "\u20ac".repeat(9_000) } }, metadata, pendingWrites: [["task", "a", 1]] });
+  const sealed = new MnemonSaver(served.mnemon, { prefix: ["saver", `${savers++}`], serde: flipping(true) });
+  await expect(sealed.put(thread, checkpointOf({}), metadata, {})).rejects.toThrow("metadata as JSON");
+});
+
 it("finds the latest checkpoint in whatever order they were put", async () => {
   const saver = newSaver();
   const checkpoints = Array.from({ length: 5 }, () => checkpointOf({}));
@@ -66,6 +85,7 @@ it("finds the latest checkpoint in whatever order they were put", async () => {
   expect(await listed({ limit: 2 })).toEqual([4, 3]);
   expect(await listed({ limit: 2, before: { configurable: { checkpoint_id: ids[3] } } })).toEqual([2, 1]);
   expect(await listed({ filter: { step: 1 }, limit: 1 })).toEqual([3]);
+  expect(await listed({ filter: { step: 0, other: undefined } })).toEqual([4, 2, 0]);
   expect(await listed({})).toEqual([4, 3, 2, 1, 0]);
 });
 
@@ -80,6 +100,26 @@ it("loses no write of calls that run at the same time, and keeps the first of tw
   expect(pendingWrites.filter(([task]) => task === "task").map(([, ...write]) => write).sort()).toEqual([
     [INTERRUPT, "new"], [RESUME, "yes"], ["a", "first"],
   ]);
+});
+
+it("lets another process go on with a graph that was interrupted, and with its earlier states", async () => {
+  const prefix = ["saver", `${savers++}`];
+  const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }) });
+  const compiled = () => new StateGraph(State)
+    .addNode("ask", () => ({ log: [`said ${interrupt<string, string>("Go on?")}`] }))
+    .addNode("work", ({ log }: { log: string[] }) => ({ log: [`worked on ${log.length}`] }))
+    .addEdge(START, "ask")
+    .addConditionalEdges("ask", () => [1, 2].map((n) => new Send("work", { log: Array<string>(n).fill("x") })))
+    .compile({ checkpointer: new MnemonSaver(served.mnemon, { prefix }) });
+  const config = { configurable: { thread_id: "g" } };
+  await compiled().invoke({ log: ["began"] }, config);
+  expect((await compiled().getState(config)).tasks[0]?.interrupts[0]?.value).toBe("Go on?");
+  const { log } = await compiled().invoke(new Command({ resume: "yes" }), config);
+  expect(log).toEqual(["began", "said yes", "worked on 1", "worked on 2"]);
+  const states = [];
+  for await (const state of compiled().getStateHistory(config)) states.push(state);
+  expect(states.map(({ next }) => next.length)).toEqual([0, 2, 1, 1]);
+  expect((await compiled().invoke(null, states[1]!.config)).log).toEqual(log);
 });
 
 it("deletes a thread with all that it has, and no other", async () => {
