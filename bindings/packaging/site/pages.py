@@ -18,4 +18,4 @@ def on_post_build(config, **_):
     shown = set(re.findall(r'id="mnemon\.(?:_errors\.|_reports\.)?(\w+)"', pages))
     public = {name for name, thing in vars(mnemon).items() if not name.startswith("_") and not inspect.ismodule(thing)}
     if missing := sorted(public - shown):
-        raise SystemExit(f"no page of packaging/site/reference has {', '.join(missing)}: add `::: mnemon.NAME`")
+        raise SystemExit(f"no page of bindings/packaging/site/reference has {', '.join(missing)}: add `::: mnemon.NAME`")

@@ -12,7 +12,7 @@ export PATH="$tools/bin:$zig:$PATH" CARGO_ZIGBUILD_ZIG_PATH="$zig/zig"
 
 build_std='' no_objects=''
 if [ ! -d "$library/$triple/lib" ]; then
-    [ -d "$library/src/rust/library" ] || exec packaging/debian.sh "$target" packaging/build.sh "$target" "$triple"
+    [ -d "$library/src/rust/library" ] || exec bindings/packaging/debian.sh "$target" bindings/packaging/build.sh "$target" "$triple"
     # -Zbuild-std is a nightly flag, which RUSTC_BOOTSTRAP allows on stable. The objects around `main` are Zig's.
     export RUSTC_BOOTSTRAP=1
     build_std=-Zbuild-std=std,panic_unwind no_objects=-Clink-self-contained=no
