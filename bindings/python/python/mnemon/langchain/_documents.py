@@ -54,7 +54,7 @@ class StoredDocuments:
 
     def vectors(self, documents: Sequence[Document]) -> Any:
         """The stored vectors of documents, as an array."""
-        return numpy.asarray(self.engine.documents(self.namespace).vectors([key_of(document.id) for document in documents]))
+        return numpy.asarray(self.engine.documents(self.namespace).vectors([key_of(str(document.id)) for document in documents]))
 
     def search(self, query: str | None, k: int, where: dict[str, Any] | None, vector: Any = None) -> list[mnemon.Document]:
         """The best documents by meaning and by words, or by a vector alone, whose metadata matches. What is not embedded yet is first."""
