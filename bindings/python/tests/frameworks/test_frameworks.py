@@ -76,7 +76,7 @@ def test_every_adapter_is_tried_and_has_an_example() -> None:
 def test_a_missing_framework_is_named(adapter: str, package: str, module: str, tmp_path: Path) -> None:
     # A module of the same name in the program's folder hides a framework, which is as if it were not there.
     command = [sys.executable, "-c", f"import sys; sys.modules[{module!r}] = None; import mnemon.{adapter}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith(f"ImportError: mnemon.{adapter} needs the package {package}, ")
     assert last.endswith(f"pip install -U {package}")
@@ -85,6 +85,6 @@ def test_a_missing_framework_is_named(adapter: str, package: str, module: str, t
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_twice_on_one_file(example: Path, tmp_path: Path) -> None:
     for _ in range(2):
-        done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert "Thursday" in done.stdout
