@@ -12,7 +12,8 @@ use crate::{
     ids::ModelIdentity,
 };
 
-/// Opens the model that a database was made with, or no model if its vectors are given, or the default model for a new database (`stored` is none).
+/// Opens the model that a database was made with, or no model if its vectors are given, or the default model for a new
+/// database (`stored` is none).
 ///
 /// # Errors
 /// Those of `Model::find_same` and `OnnxEmbedder::open`; [`Error::InvalidConfig`](crate::Error::InvalidConfig) without

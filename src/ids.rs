@@ -219,7 +219,12 @@ impl ModelIdentity {
     /// Checks a vector that was given, and scales it to length 1; zero stays zero. The error is the reason.
     pub(crate) fn unit(&self, vector: &[f32]) -> std::result::Result<Vec<f32>, String> {
         if vector.len() != self.dimension {
-            return Err(format!("a vector of {} components, and those of the database are of {self}", vector.len()));
+            return Err(format!(
+                "a vector of {} components; give those of {:?}, which have {}",
+                vector.len(),
+                self.name,
+                self.dimension
+            ));
         }
         let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
         match length.is_finite() {

@@ -65,8 +65,8 @@ fn check_vectors(texts: &[String], vectors: &[Vec<f32>]) -> Result<()> {
     )))
 }
 
-/// Checks a document of an export, with its indexed texts, their vectors and its time to live in microseconds: one that a put would
-/// store.
+/// Checks a document of an export, with its indexed texts, their vectors and its time to live in microseconds: one that
+/// a put would store.
 ///
 /// # Errors
 /// [`Error::InvalidDocument`].

@@ -1,4 +1,4 @@
-//! What follows from a change of messages for derived data and for other parts of the engine.
+//! Applies the consequences that a change of messages has for derived data, and collects those for other parts of the engine.
 
 use super::{
     effects::{BufferChange, Effects, IndexNeed, UnindexedChange},

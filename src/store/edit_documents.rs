@@ -3,8 +3,8 @@
 //! The indexed texts of a namespace's documents are messages of its companion, see `document_namespaces`.
 //!
 //! Invariants: a document, its place in the order of changes, its expiry and its texts are changed together. The id of
-//! a text's message is the document's key and a hash of the text, and of its vector if that was given. So the texts of a document are a range of ids, and a
-//! text that a put repeats keeps its vectors.
+//! a text's message is the document's key and a hash of the text, and of its vector if that was given. So the texts of a
+//! document are a range of ids, and a text that a put repeats keeps its vectors.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1239,7 +1239,7 @@ export interface components {
         Refine: {
             /** @description The name of the block. */
             block: string;
-            /** @description What is to be different, such as `Too long: one sentence is enough.` */
+            /** @description The change that is wanted, such as `Too long: one sentence is enough.` */
             feedback?: string | null;
             /**
              * Format: uint64

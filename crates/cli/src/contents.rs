@@ -124,7 +124,7 @@ struct Line<'a> {
     namespace: &'a Namespace,
     #[serde(flatten)]
     message: &'a Message,
-    /// What the message was. `ingest` refuses it.
+    /// The earlier versions of the message, if they were asked for. `ingest` refuses a line that has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     versions: Option<&'a [MessageVersion]>,
 }

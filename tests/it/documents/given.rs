@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use mnemon::{
-    Config, DocumentOperation, DocumentOptions, DocumentSearch, Engine, Error, Message, Precision, Query,
-    RankingStrategy, ReindexOptions, models::GivenVectors,
+    Config, DocumentOperation, DocumentOptions, DocumentSearch, EncryptionKey, Engine, Error, Freshness, Message,
+    Precision, Query, RankingStrategy, ReindexOptions, models::GivenVectors,
 };
 use serde_json::json;
 
 use super::{documents, keys, search};
-use crate::support::{Db, Hashing, go_on, namespace};
+use crate::support::{Db, Hashing, go_on, namespace, postgres::server};
 
 fn given(dimension: usize) -> Arc<GivenVectors> {
     Arc::new(GivenVectors::new("theirs", dimension))
@@ -155,4 +155,39 @@ fn vectors_that_do_not_fit_are_refused() {
         assert!(matches!(Engine::builder(&db.path).embedder(other).open(), Err(Error::ModelMismatch { .. })));
     }
     assert!(matches!(Engine::builder_in_memory().embedder(given(0)).open(), Err(Error::InvalidVector { .. })));
+}
+
+#[test]
+fn machines_that_share_a_database_have_the_given_vectors_of_all() {
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let (a, b) = (Db::new(), Db::new());
+    let copy = |db: &Db| {
+        let builder = Engine::builder(&db.path).embedder(given(3)).shared(&address);
+        builder.freshness(Freshness::Latest).open().unwrap()
+    };
+    let (first, second) = (copy(&a), copy(&b));
+    put(&first, "x", "a red boat", &X);
+    put(&second, "y", "a blue car", &[0.0, 1.0, 0.0]);
+    for engine in [&first, &second] {
+        documents(engine).blocking().search(search()).unwrap();
+        engine.blocking().flush().unwrap();
+        assert_eq!(near(engine, X), expected(&[("x", 1.0), ("y", 0.0)]));
+    }
+    drop((first, second));
+    a.assert_sound();
+    b.assert_sound();
+}
+
+#[test]
+fn an_encrypted_file_has_given_vectors() {
+    let db = Db::new();
+    let config = Config::default().encryption_key(EncryptionKey::from_bytes([7; 32]));
+    let builder = || Engine::builder(&db.path).config(config.clone());
+    let engine = builder().embedder(given(3)).open().unwrap();
+    put(&engine, "x", "a red boat", &X);
+    engine.blocking().flush().unwrap();
+    drop(engine);
+    let engine = builder().open().unwrap();
+    assert_eq!(near(&engine, X), expected(&[("x", 1.0)]), "opened without an embedder");
 }

@@ -1,4 +1,5 @@
-//! What a model forms of messages without a session's buffer, instructions that it refines, and what all of it takes.
+//! Tests of messages that a model is given without a session's buffer, of instructions that it refines, and of the table of
+//! costs in `docs/server.md`.
 
 use std::collections::BTreeMap;
 

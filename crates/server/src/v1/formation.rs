@@ -155,7 +155,7 @@ async fn retry(
 struct Refine {
     /// The name of the block.
     block: String,
-    /// What is to be different, such as `Too long: one sentence is enough.`
+    /// The change that is wanted, such as `Too long: one sentence is enough.`
     feedback: Option<String>,
     /// The version to return to, instead of feedback: 0 is the text of the configuration. The last 100 are kept.
     version: Option<usize>,
