@@ -5,6 +5,7 @@
 //! its model, others without, to look up or delete what is stored.
 
 use std::{
+    num::NonZeroU16,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -14,11 +15,13 @@ use anyhow::{Context, bail};
 use mnemon::Freshness;
 use mnemon::{
     Config, CrossEncoder, DatabaseFile, Device, Embedder, EncryptionKey, Engine, EngineBuilder, Error, Model,
-    ModelIdentity, Namespace, OnnxEmbedder, OnnxOptions, SessionInfo,
+    ModelIdentity, Namespace, OnnxEmbedder, OnnxOptions, SessionInfo, models::GivenVectors,
 };
 
 const KEY_VARIABLE: &str = "MNEMON_KEY";
 const SHARED_VARIABLE: &str = "MNEMON_SHARED";
+/// The beginning of the name of a model whose vectors the clients of the database make.
+const GIVEN: &str = "given:";
 
 static KEY_FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
 static KEY: OnceLock<Option<EncryptionKey>> = OnceLock::new();
@@ -152,11 +155,32 @@ pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> 
     Ok(OnnxEmbedder::open(Model::find(model)?, options)?)
 }
 
+/// Opens what makes the vectors of a database: a model by its folder or name, or nothing for `given:NAME:DIMENSION`.
+pub(crate) fn vectors_of(model: &str, device: &Device, threads: Option<usize>) -> anyhow::Result<Arc<dyn Embedder>> {
+    let Some(given) = model.strip_prefix(GIVEN) else { return Ok(Arc::new(embedder(model, device, threads)?)) };
+    let (name, dimension) = given.rsplit_once(':').unwrap_or_default();
+    match dimension.parse::<NonZeroU16>() {
+        Ok(dimension) if !name.is_empty() => Ok(Arc::new(GivenVectors::new(name, dimension.get().into()))),
+        _ => bail!(
+            "{model:?} is no name of given vectors; write given:NAME:DIMENSION with the name of the model that makes them and a \
+             dimension from 1 to 65535, such as given:my-model:1536"
+        ),
+    }
+}
+
+/// Returns the name of a model as [`vectors_of`] takes it.
+pub(crate) fn model_name(model: &ModelIdentity) -> String {
+    match model.is_given() {
+        true => format!("{GIVEN}{}:{}", model.name, model.dimension),
+        false => model.name.clone(),
+    }
+}
+
 /// Prepares an engine with the given model, or else the database's own, on a file that is no replica.
 pub(crate) fn unshared(db: &Path, model: Option<&str>, config: Config, create: bool) -> anyhow::Result<EngineBuilder> {
     let mut builder = Engine::builder(db).create(create);
     if let Some(name) = model {
-        builder = builder.embedder(Arc::new(embedder(name, &config.device, Some(config.threads))?));
+        builder = builder.embedder(vectors_of(name, &config.device, Some(config.threads))?);
     }
     Ok(builder.config(config))
 }

@@ -107,7 +107,8 @@ pub(crate) struct IngestTarget {
     /// The database; created if it is missing.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
-    /// A model folder or name. Default: the database's own model, and static-en-256 for a new database.
+    /// A model folder or name; or given:NAME:DIMENSION, if the vectors of documents are given. Default: the database's own
+    /// model, and static-en-256 for a new database.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
     #[command(flatten)]

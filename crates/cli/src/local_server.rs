@@ -22,7 +22,8 @@ pub(crate) struct ServerArgs {
     /// The database. It is created if it is missing.
     #[arg(long, value_name = "FILE")]
     pub(crate) db: PathBuf,
-    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    /// The model of a new database, a folder or a name; or given:NAME:DIMENSION, if clients give the vectors of documents, which the
+    /// model NAME makes. Default: that of the database, or else static-en-256.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
     /// Seconds without a client after which a server that this command started ends.

@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     }
     let state = if args.rollback { GenerationState::Previous } else { GenerationState::Serving };
     let model = args.model.map_or_else(|| model(&database, state), Ok)?;
-    let mut embedder: Arc<dyn Embedder> = Arc::new(database::embedder(&model, &args.device.device, None)?);
+    let mut embedder: Arc<dyn Embedder> = database::vectors_of(&model, &args.device.device, None)?;
     let mut cache = None;
     if let Some(file) = &args.embedding_cache {
         // A wrong key is an error here. The cache would take it for a new key, and be emptied.
@@ -169,5 +169,5 @@ fn model(database: &DatabaseFile, state: GenerationState) -> anyhow::Result<Stri
         GenerationState::Previous => "no previous vectors are kept, so there is nothing to roll back to",
         _ => "the database has no model yet; name one with --model",
     };
-    Ok(found.context(missing)?.model.name)
+    Ok(database::model_name(&found.context(missing)?.model))
 }

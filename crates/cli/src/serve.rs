@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// The database. It is created if it is missing.
     #[arg(long, value_name = "FILE", required_unless_present = "check")]
     db: Option<PathBuf>,
-    /// The model of a new database, a folder or a name. Default: that of the database, or else static-en-256.
+    /// The model of a new database, a folder or a name; or given:NAME:DIMENSION, if clients give the vectors of documents, which the
+    /// model NAME makes. Default: that of the database, or else static-en-256.
     #[arg(long, value_name = "DIR|NAME")]
     model: Option<String>,
     /// The address and port to listen on. Port 0 takes a free one, which is printed.

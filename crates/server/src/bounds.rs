@@ -77,6 +77,16 @@ impl Cost {
         Cost { values: conditions, ..Cost::default() }.within_bounds()
     }
 
+    /// Returns the cost of two filters of one request.
+    ///
+    /// # Errors
+    /// They are over a bound together. The text names it.
+    pub(crate) fn with(self, other: Cost) -> Result<Self, String> {
+        let Cost { conditions, values, bytes } = other;
+        let (conditions, values) = (self.conditions + conditions, self.values + values);
+        Cost { conditions, values, bytes: self.bytes + bytes }.within_bounds()
+    }
+
     fn within_bounds(self) -> Result<Self, String> {
         let cost = self;
         for (number, most, name) in [

@@ -212,7 +212,6 @@ fn router(app: &Arc<App>) -> Router {
     let within_time = middleware::from_fn_with_state(Arc::clone(app), guard::within_time);
     let mut router = Router::new();
     for route in v1::routes() {
-        let right = route.right;
         let mut handler = route.handler;
         if route.keeps_answer {
             handler = handler.route_layer(middleware::from_fn_with_state(Arc::clone(app), guard::keep_answer));
@@ -227,7 +226,10 @@ fn router(app: &Arc<App>) -> Router {
             true => handler.route_layer(slow.clone()),
             false => handler.route_layer(within_time.clone()).route_layer(fast.clone()),
         };
-        handler = handler.route_layer(middleware::from_fn(move |request, next| guard::require(right, request, next)));
+        if let Some(right) = route.right {
+            let require = move |request, next| guard::require(right, request, next);
+            handler = handler.route_layer(middleware::from_fn(require));
+        }
         for path in [Some(route.path), route.also_at].into_iter().flatten() {
             router = router.route(&format!("/v1{path}"), handler.clone());
         }

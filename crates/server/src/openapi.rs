@@ -105,10 +105,14 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         }
         None => json!({ "204": { "description": "Done." } }),
     };
+    let description = match route.right {
+        Some(right) => format!("Needs the right to {right}."),
+        None => "Each operation needs the right that its own route needs.".to_owned(),
+    };
     let mut operation = json!({
         "operationId": operation_id(route),
         "summary": route.summary,
-        "description": format!("Needs the right to {}.", route.right),
+        "description": description,
         "parameters": parameters,
         "responses": answer,
     });

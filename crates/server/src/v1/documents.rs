@@ -26,6 +26,9 @@ use crate::{
     problem::Problem,
 };
 
+/// The most components of the vectors of one answer, which are about 12 bytes each.
+const MAX_COMPONENTS: usize = 1 << 20;
+
 pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/namespaces/{namespace}/documents/{key}";
     // A document may have the key `search`. A search is a POST, which no document has, so both have their route.
@@ -62,6 +65,16 @@ fn key_of_search() -> String {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Put {
+    #[serde(flatten)]
+    document: NewDocument,
+    /// Embed all pending texts before the answer, so that this document is found by meaning, too. Default: false.
+    #[serde(default)]
+    flush: bool,
+}
+
+/// A document to store under a key.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NewDocument {
     /// The value: any JSON but null, up to 1 MiB.
     #[schemars(extend("type" = ["object", "array", "string", "number", "boolean"]))]
     value: Value,
@@ -71,6 +84,16 @@ struct Put {
     /// Minutes after which the document expires: a millisecond to a thousand years. Default: never.
     #[schemars(range(min = 1.0 / 60_000.0, max = 525_960_000.0))]
     ttl_minutes: Option<f64>,
+    /// The vectors of the indexed texts that are not blank, one for each, in their order. Only in a database of given vectors,
+    /// where the default is none: the texts are found by their words alone.
+    vectors: Option<Vec<Vec<f32>>>,
+}
+
+impl NewDocument {
+    pub(super) fn divide(self) -> (Value, DocumentOptions) {
+        let options = options(self.index, self.ttl_minutes);
+        (self.value, options.vectors(self.vectors.unwrap_or_default()))
+    }
 }
 
 async fn put(
@@ -79,8 +102,11 @@ async fn put(
     Path(Named { key }): Path<Named>,
     Json(put): Json<Put>,
 ) -> Result<StatusCode, Problem> {
-    let options = options(put.index, put.ttl_minutes);
-    app.engine.documents(&namespace).put(key, put.value, options).await?;
+    let (value, options) = put.document.divide();
+    app.engine.documents(&namespace).put(key, value, options).await?;
+    if put.flush {
+        app.engine.flush().await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -118,12 +144,14 @@ async fn delete(
     }
 }
 
+/// A search among the documents of a namespace.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Search {
+pub(super) struct SearchFields {
     /// The question, up to 1 MiB. Default: none, all documents.
     #[schemars(length(max = MAX_QUERY_BYTES))]
-    query: Option<String>,
+    pub(super) query: Option<String>,
+    /// The vector of the question, which is then not embedded. Without a question, documents are ranked by their cosines alone.
+    vector: Option<Vec<f32>>,
     /// A filter on the values.
     #[schemars(with = "Option<FilterSchema>")]
     filter: Option<BoundedFilter>,
@@ -133,13 +161,38 @@ struct Search {
     /// Up to 1000. Default: 10.
     #[schemars(range(max = MAX_LIMIT))]
     limit: Option<usize>,
+    /// Documents to leave out at the beginning. With a query or a vector, `offset` and `limit` are 10,000 together at most.
+    #[serde(default)]
+    offset: usize,
+}
+
+impl SearchFields {
+    /// Divides a search into that of the library and its filter.
+    pub(super) fn divide(self) -> Result<(DocumentSearch, Option<BoundedFilter>), Problem> {
+        let mut search = DocumentSearch::default().below(self.below).offset(self.offset);
+        (search.query, search.vector) = (self.query, self.vector);
+        if let Some(limit) = self.limit {
+            if limit > MAX_LIMIT {
+                return Err(Problem::bad_request(format!("limit is above {MAX_LIMIT}")));
+            }
+            search = search.limit(limit);
+        }
+        Ok((search, self.filter))
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    #[serde(flatten)]
+    search: SearchFields,
     /// Return with each document its `sources`: the ids of the messages that a language model made it of, as far as they are
     /// in its namespace or in those above it. They are known of the items of collections.
     #[serde(default)]
     sources: bool,
-    /// Documents to leave out at the beginning. With a query, `offset` and `limit` are 10,000 together at most.
+    /// Return with each document the stored `vectors` of its indexed texts, in any order; texts that are pending have none.
     #[serde(default)]
-    offset: usize,
+    vectors: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -154,6 +207,8 @@ struct FoundDocument {
     document: Document,
     #[serde(skip_serializing_if = "Option::is_none")]
     sources: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vectors: Option<Vec<Vec<f32>>>,
 }
 
 async fn search(
@@ -162,20 +217,11 @@ async fn search(
     PathNamespace(namespace): PathNamespace,
     Json(input): Json<Search>,
 ) -> Result<Json<Found>, Problem> {
-    let mut search = DocumentSearch::default().below(input.below).offset(input.offset);
-    if let Some(limit) = input.limit {
-        if limit > MAX_LIMIT {
-            return Err(Problem::bad_request(format!("limit is above {MAX_LIMIT}")));
-        }
-        search = search.limit(limit);
-    }
-    if let Some(query) = input.query {
-        search = search.query(query);
-    }
-    let found = app.search_documents(&namespace, search, input.filter).await?;
+    let (search, filter) = input.search.divide()?;
+    let found = app.search_documents(&namespace, search, filter).await?;
+    let _place = (input.sources || input.vectors).then(|| app.slow_place()).transpose()?;
     let mut sources = HashMap::new();
     if input.sources {
-        let _place = app.slow_place()?;
         let mut keys: BTreeMap<&Namespace, Vec<String>> = BTreeMap::new();
         for document in &found {
             keys.entry(&document.namespace).or_default().push(document.key.clone());
@@ -188,9 +234,21 @@ async fn search(
             sources.extend(keys.into_iter().map(|key| (items.clone(), key)).zip(made_of));
         }
     }
-    let found = found.into_iter().map(|document| FoundDocument {
-        sources: sources.remove(&(document.namespace.clone(), document.key.clone())),
-        document,
-    });
-    Ok(Json(Found { documents: found.collect() }))
+    let (mut documents, mut components) = (Vec::with_capacity(found.len()), 0);
+    for document in found {
+        let sources = sources.remove(&(document.namespace.clone(), document.key.clone()));
+        let mut vectors = None;
+        if input.vectors {
+            let read = app.engine.documents(&document.namespace).vectors(vec![document.key.clone()]).await?.pop();
+            components += read.iter().flatten().map(Vec::len).sum::<usize>();
+            if components > MAX_COMPONENTS {
+                return Err(Problem::bad_request(format!(
+                    "the vectors of these documents have more than {MAX_COMPONENTS} components; lower the limit"
+                )));
+            }
+            vectors = read;
+        }
+        documents.push(FoundDocument { document, sources, vectors });
+    }
+    Ok(Json(Found { documents }))
 }

@@ -2,6 +2,7 @@
 //! path, the right that a caller needs, and the shapes of query, body and answer. `route` explains a row of it, and
 //! `schema` has the shapes of the library's types.
 
+mod batch;
 mod database;
 mod documents;
 mod formation;
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Vec<Route> {
         recall::routes(),
         map::routes(),
         documents::routes(),
+        batch::routes(),
         memory_tool::routes(),
         namespaces::forget_routes(),
         database::routes(),

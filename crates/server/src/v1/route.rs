@@ -27,8 +27,8 @@ pub(crate) struct Route {
     /// The path of another route whose last segment could be a value of this route's last parameter. This route is served
     /// there too, for its own method.
     pub(crate) also_at: Option<&'static str>,
-    /// What the caller must be allowed to do.
-    pub(crate) right: Right,
+    /// What the caller must be allowed to do. `None`: the body determines it, and the handler checks it.
+    pub(crate) right: Option<Right>,
     pub(crate) summary: &'static str,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) body: Option<SchemaOf>,
@@ -54,7 +54,7 @@ impl Route {
             method,
             path,
             also_at: None,
-            right,
+            right: Some(right),
             summary,
             query: None,
             body: None,
