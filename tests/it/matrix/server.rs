@@ -22,7 +22,7 @@ pub(super) fn routes(action: &str) -> &'static [&'static str] {
         "recall_several" => &["POST /v1/recall"],
         "assemble" => &["POST /v1/namespaces/{namespace}/sessions/{session}/assemble"],
         "document_get" => &["GET /v1/namespaces/{namespace}/documents/{key}"],
-        "document_search" => &["POST /v1/namespaces/{namespace}/documents/search"],
+        "document_search" => &["POST /v1/namespaces/{namespace}/documents/search", "POST /v1/batch"],
         "document_put" => &["PUT /v1/namespaces/{namespace}/documents/{key}"],
         "document_delete" => &["DELETE /v1/namespaces/{namespace}/documents/{key}"],
         "blocks" => &["GET /v1/namespaces/{namespace}/blocks", "GET /v1/namespaces/{namespace}/formation"],
@@ -176,7 +176,11 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
         }
         "document_get" => get(path(&format!("/documents/{text}")))?["value"].clone(),
         "document_search" => {
-            texts(&send("POST", path("/documents/search"), Some(json!({ "query": text })))?["documents"], "key")
+            let found = send("POST", path("/documents/search"), Some(json!({ "query": text })))?;
+            let search = json!({ "op": "search", "namespace": space.as_str(), "query": text });
+            let outcomes = send("POST", "/v1/batch".into(), Some(json!({ "operations": [search] })))?["outcomes"].clone();
+            assert_eq!(texts(&outcomes[0]["documents"], "key"), texts(&found["documents"], "key"));
+            texts(&found["documents"], "key")
         }
         "document_put" => {
             let key = path(&format!("/documents/{}", operation.text("key")));

@@ -112,6 +112,17 @@ fn of_operation(operation: &str) -> Request {
             let body = json!({ "query": question(), "filter": filter(), "below": true, "limit": 1000 });
             ("POST", within("/documents/search"), Some(body))
         }
+        "post_batch" => {
+            let conditions: Vec<Value> = filter()["$and"].as_array().unwrap()[..49].to_vec();
+            let search = json!({
+                "op": "search", "namespace": "users/ada", "query": &question()[..6000], "filter": { "$and": conditions },
+                "below": true, "limit": 100,
+            });
+            let put = json!({ "op": "put", "namespace": "users/ada", "key": "e", "value": long_text[..100_000] });
+            let put_messages = json!({ "op": "put_messages", "namespace": "users/ada", "messages": messages_of("b") });
+            let operations: Vec<Value> = vec![search; 10].into_iter().chain([put, put_messages]).collect();
+            ("POST", "/v1/batch".to_owned(), Some(json!({ "operations": operations, "flush": true })))
+        }
         "post_namespaces_namespace_memory_tool" => {
             let body = json!({ "command": "create", "path": "/memories/long.txt", "file_text": long_text });
             ("POST", within("/memory_tool"), Some(body))

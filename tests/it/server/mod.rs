@@ -1,6 +1,7 @@
 //! `mnemon serve` and `mnemon mcp`: real processes, asked over real connections.
 
 mod abuse;
+mod batch;
 mod blocks;
 mod bounds;
 mod cursors;

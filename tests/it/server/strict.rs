@@ -41,6 +41,7 @@ pub(super) fn body(operation: &str) -> Value {
         "post_namespaces_namespace_recall" => json!({ "query": "x", "filter": { "a": { "$eq": 1 } } }),
         "post_recall" => json!({ "query": "x", "under": ["a"] }),
         "put_namespaces_namespace_documents_key" => json!({ "value": 1 }),
+        "post_batch" => json!({ "operations": [{ "op": "get", "namespace": "a", "key": "d" }] }),
         "post_namespaces_namespace_documents_search" => json!({ "filter": { "a": { "$eq": 1 } } }),
         "post_namespaces_namespace_forget" => json!({ "by": "messages", "ids": ["m1"] }),
         "post_namespaces_namespace_memory_tool" => json!({ "command": "view", "path": "/memories" }),
