@@ -95,6 +95,9 @@ pub enum DocumentOperation {
         /// The messages.
         messages: Vec<Message>,
     },
+    /// Same as `PutMessages`, and memory blocks take the new messages, as with `Engine::put_in_batches`.
+    #[doc(hidden)]
+    PutInBatches { namespace: Namespace, lists: Vec<Vec<Message>> },
     /// Deletes messages, as [`Engine::delete`](crate::Engine::delete) does.
     DeleteMessages {
         /// The namespace.
@@ -121,6 +124,7 @@ impl DocumentOperation {
             | DocumentOperation::Delete { namespace, .. }
             | DocumentOperation::Expect { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }
+            | DocumentOperation::PutInBatches { namespace, .. }
             | DocumentOperation::DeleteMessages { namespace, .. }
             | DocumentOperation::DeleteSession { namespace, .. } => Some(namespace),
             DocumentOperation::ListNamespaces(_) => None,

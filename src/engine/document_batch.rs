@@ -34,6 +34,7 @@ pub(super) struct DocumentBatch {
 
 enum MessageChange {
     Put(Vec<(Namespace, Message)>),
+    PutInBatches(Namespace, Vec<Vec<Message>>),
     Delete(Namespace, Vec<String>),
     DeleteSession(Namespace, String),
 }
@@ -75,6 +76,10 @@ impl DocumentBatch {
                     messages.iter().try_for_each(Message::check)?;
                     let messages = messages.into_iter().map(|message| (namespace.clone(), message)).collect();
                     batch.messages.push((at, MessageChange::Put(messages)));
+                }
+                DocumentOperation::PutInBatches { namespace, lists } => {
+                    lists.iter().flatten().try_for_each(Message::check)?;
+                    batch.messages.push((at, MessageChange::PutInBatches(namespace, lists)));
                 }
                 DocumentOperation::DeleteMessages { namespace, ids } => {
                     batch.messages.push((at, MessageChange::Delete(namespace, ids)));
@@ -167,9 +172,9 @@ fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
 impl MessageChange {
     fn apply(&self, transaction: &Transaction) -> Result<DocumentOutcome> {
         match self {
-            MessageChange::Put(messages) => {
-                let PutResult { new, replaced, unchanged, .. } = transaction.edit_messages().put(messages)?;
-                Ok(DocumentOutcome::MessagesPut { new, replaced, unchanged })
+            MessageChange::Put(messages) => transaction.edit_messages().put(messages).map(put_outcome),
+            MessageChange::PutInBatches(namespace, lists) => {
+                transaction.edit_messages().put_in_batches(namespace, lists).map(put_outcome)
             }
             MessageChange::Delete(namespace, ids) => {
                 transaction.edit_messages().delete(namespace, ids).map(DocumentOutcome::MessagesDeleted)
@@ -180,6 +185,10 @@ impl MessageChange {
             }
         }
     }
+}
+
+fn put_outcome(PutResult { new, replaced, unchanged, .. }: PutResult) -> DocumentOutcome {
+    DocumentOutcome::MessagesPut { new, replaced, unchanged }
 }
 
 type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);

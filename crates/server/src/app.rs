@@ -21,6 +21,7 @@ use axum::http::HeaderValue;
 use mnemon::{
     Document, DocumentSearch, Engine, Error, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
     PutReport, Query, Scope,
+    document::{DocumentOperation, DocumentOutcome},
 };
 use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -137,24 +138,28 @@ impl App {
             return Ok(self.engine.put(namespace, messages).await?);
         };
         let sessions: BTreeSet<String> = messages.iter().map(|message| message.session.clone()).collect();
-        let counter = PerPartTokenCounter::default();
-        let (mut lists, mut left): (Vec<Vec<Message>>, usize) = (Vec::new(), 0);
-        for message in messages {
-            let cost = counter.count(&message);
-            match lists.last_mut().filter(|_| cost <= left) {
-                Some(list) => list.push(message),
-                None => {
-                    left = tokens;
-                    lists.push(vec![message]);
-                }
-            }
-            left = left.saturating_sub(cost);
-        }
-        let report = self.engine.put_in_batches(namespace, lists).await?;
+        let report = self.engine.put_in_batches(namespace, lists(messages, tokens)).await?;
         for session in sessions {
             self.formation.look_at(namespace.clone(), session, Duration::ZERO);
         }
         Ok(report)
+    }
+
+    /// Runs a batch of operations on documents and messages. The model is given new messages as by [`App::put`].
+    pub(crate) async fn batch(&self, mut operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>, Problem> {
+        let mut sessions = BTreeSet::new();
+        for operation in &mut operations {
+            let DocumentOperation::PutMessages { namespace, messages } = operation else { continue };
+            let Some(tokens) = self.formation.batch_tokens(namespace) else { continue };
+            let (namespace, messages) = (namespace.clone(), std::mem::take(messages));
+            sessions.extend(messages.iter().map(|message| (namespace.clone(), message.session.clone())));
+            *operation = DocumentOperation::PutInBatches { namespace, lists: lists(messages, tokens) };
+        }
+        let outcomes = self.engine.document_batch(operations).await?;
+        for (namespace, session) in sessions {
+            self.formation.look_at(namespace, session, Duration::ZERO);
+        }
+        Ok(outcomes)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.
@@ -251,6 +256,24 @@ impl App {
             idle = if self.connections.load(Ordering::Relaxed) == 0 { idle + step } else { Duration::ZERO };
         }
     }
+}
+
+/// Divides messages into lists of so many tokens, or of one message that has more.
+fn lists(messages: Vec<Message>, tokens: usize) -> Vec<Vec<Message>> {
+    let counter = PerPartTokenCounter::default();
+    let (mut lists, mut left): (Vec<Vec<Message>>, usize) = (Vec::new(), 0);
+    for message in messages {
+        let cost = counter.count(&message);
+        match lists.last_mut().filter(|_| cost <= left) {
+            Some(list) => list.push(message),
+            None => {
+                left = tokens;
+                lists.push(vec![message]);
+            }
+        }
+        left = left.saturating_sub(cost);
+    }
+    lists
 }
 
 /// Runs work that takes long or waits, on a thread where no request waits for it.

@@ -178,7 +178,8 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
         "document_search" => {
             let found = send("POST", path("/documents/search"), Some(json!({ "query": text })))?;
             let search = json!({ "op": "search", "namespace": space.as_str(), "query": text });
-            let outcomes = send("POST", "/v1/batch".into(), Some(json!({ "operations": [search] })))?["outcomes"].clone();
+            let outcomes =
+                send("POST", "/v1/batch".into(), Some(json!({ "operations": [search] })))?["outcomes"].clone();
             assert_eq!(texts(&outcomes[0]["documents"], "key"), texts(&found["documents"], "key"));
             texts(&found["documents"], "key")
         }

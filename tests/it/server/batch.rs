@@ -82,7 +82,11 @@ fn all_changes_are_one_commit() {
         (json!({ "op": "expect", "namespace": "a", "key": "d", "value": null }), 409, "was changed meanwhile"),
         (json!({ "op": "put", "namespace": "a", "key": "f", "value": null }), 400, "the value is null"),
         (json!({ "op": "put", "namespace": "a", "key": "f", "value": 1, "index": ["a..b"] }), 400, "is not a path"),
-        (json!({ "op": "put", "namespace": "a", "key": "f", "value": 1, "vectors": [[1.0]] }), 400, "vectors are given"),
+        (
+            json!({ "op": "put", "namespace": "a", "key": "f", "value": 1, "vectors": [[1.0]] }),
+            400,
+            "vectors are given",
+        ),
         (json!({ "op": "put_messages", "namespace": "b", "messages": [message("", "s", "x")] }), 400, "id"),
     ] {
         for at in [0, changes.len()] {
@@ -90,7 +94,10 @@ fn all_changes_are_one_commit() {
             operations.insert(at, bad.clone());
             let answer = batch(&server, json!(operations));
             answer.assert_problem(status, part);
-            assert_eq!((answer.body["type"] == "urn:mnemon:document-changed", &state(&server)), (status == 409, &before));
+            assert_eq!(
+                (answer.body["type"] == "urn:mnemon:document-changed", &state(&server)),
+                (status == 409, &before)
+            );
             assert_eq!(server.get("/v1/namespaces/b/messages/m2").body["content"], "again");
         }
     }
@@ -341,7 +348,8 @@ fn clients_give_the_vectors_of_a_database_that_is_made_so() {
         assert!(output.status.code() == Some(1) && said.contains(part), "{model}: {said}");
     }
     // The command converts them to another precision.
-    let reindex = super::command(db.folder.path()).args(["reindex", "--precision", "f32", "--db"]).arg(&db.path).output();
+    let reindex =
+        super::command(db.folder.path()).args(["reindex", "--precision", "f32", "--db"]).arg(&db.path).output();
     let output = reindex.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     db.assert_sound();

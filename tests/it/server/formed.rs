@@ -45,6 +45,9 @@ fn messages_without_a_session_are_formed_too() {
     wait(&server, &["Ada lives in Porto.", "Ada rows on Thursdays."]);
     let recalled = server.post("/v1/namespaces/users%2Fada/recall", json!({ "query": "Where is her new home?" })).body;
     assert_eq!((&recalled["pending"], &recalled["hits"].as_array().unwrap().len()), (&json!(0), &2), "{recalled}");
+    let batch = json!({ "op": "put_messages", "namespace": "users/ada", "messages": moved });
+    let again = server.post("/v1/batch", json!({ "operations": [batch] })).body;
+    assert_eq!(again["outcomes"][0]["unchanged"], 1, "{again}");
     // The same message again is nothing new. A changed one is given to no model.
     assert_eq!(put(&server, moved)["unchanged"], 1);
     assert_eq!(
@@ -59,7 +62,9 @@ fn messages_without_a_session_are_formed_too() {
     // None of them comes again.
     drop(server);
     let server = with_model(&db, &llm, &arguments);
-    put(&server, json!([{ "role": "user", "content": "I have stopped rowing." }]));
+    let stopped = json!([{ "role": "user", "content": "I have stopped rowing." }]);
+    let batch = json!({ "op": "put_messages", "namespace": "users/ada", "messages": stopped });
+    assert_eq!(server.post("/v1/batch", json!({ "operations": [batch] })).status, 200);
     wait(&server, &["Ada lives in Porto."]);
     assert_eq!(llm.requests().len(), 8);
     drop(server);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::{Extension, Json, extract::State, http::Method};
 use mnemon::{
-    Document, DocumentSearch, MAX_K, MAX_QUERY_BYTES,
+    Document, DocumentSearch, MAX_K, MAX_QUERY_BYTES, Message,
     document::{DocumentOperation, DocumentOutcome},
 };
 use schemars::JsonSchema;
@@ -16,8 +16,9 @@ use serde_json::Value;
 
 use super::{
     documents::{NewDocument, SearchFields},
+    messages::date,
     route::Route,
-    schema::{AnyObject, KeySchema, NamespaceSchema},
+    schema::{AnyObject, KeySchema, MessageInputSchema, NamespaceSchema},
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
@@ -96,6 +97,25 @@ enum Operation {
         /// The value. `null`: there is no such document.
         value: Value,
     },
+    /// Stores messages, in order.
+    PutMessages {
+        #[schemars(with = "NamespaceSchema")]
+        namespace: String,
+        #[schemars(with = "Vec<MessageInputSchema>")]
+        messages: Vec<Message>,
+    },
+    /// Deletes the messages with these ids. Unknown ones are ignored.
+    DeleteMessages {
+        #[schemars(with = "NamespaceSchema")]
+        namespace: String,
+        ids: Vec<String>,
+    },
+    /// Deletes a session with its messages.
+    DeleteSession {
+        #[schemars(with = "NamespaceSchema")]
+        namespace: String,
+        session: String,
+    },
 }
 
 /// What the reads of a batch may cost together.
@@ -151,8 +171,10 @@ impl Operation {
     fn checked(self, caller: &Caller, reads: &mut Reads) -> Result<DocumentOperation, Problem> {
         let right = match &self {
             Operation::Get { .. } | Operation::Search { .. } | Operation::Expect { .. } => Right::Read,
-            Operation::Put { .. } => Right::Write,
-            Operation::Delete { .. } => Right::Forget,
+            Operation::Put { .. } | Operation::PutMessages { .. } => Right::Write,
+            Operation::Delete { .. } | Operation::DeleteMessages { .. } | Operation::DeleteSession { .. } => {
+                Right::Forget
+            }
         };
         caller.require(right)?;
         Ok(match self {
@@ -175,6 +197,16 @@ impl Operation {
             Operation::Expect { namespace, key, value } => {
                 let value = Some(value).filter(|value| !value.is_null());
                 DocumentOperation::Expect { namespace: caller.namespace(&namespace)?, key, value }
+            }
+            Operation::PutMessages { namespace, mut messages } => {
+                date(&mut messages);
+                DocumentOperation::PutMessages { namespace: caller.namespace(&namespace)?, messages }
+            }
+            Operation::DeleteMessages { namespace, ids } => {
+                DocumentOperation::DeleteMessages { namespace: caller.namespace(&namespace)?, ids }
+            }
+            Operation::DeleteSession { namespace, session } => {
+                DocumentOperation::DeleteSession { namespace: caller.namespace(&namespace)?, session }
             }
         })
     }
@@ -202,8 +234,15 @@ enum Outcome {
         #[schemars(with = "Vec<AnyObject>")]
         documents: Vec<Document>,
     },
-    /// Of a delete: false if there was no such document.
+    /// Of a delete of a document or session: false if there was none.
     Deleted { deleted: bool },
+    /// Of a put of messages: how many are new, were replaced, and were unchanged.
+    MessagesPut { new: u64, replaced: u64, unchanged: u64 },
+    /// Of a delete of messages.
+    MessagesDeleted {
+        /// Their number.
+        deleted: u64,
+    },
     /// Of a put or an expect.
     Done {},
 }
@@ -213,7 +252,13 @@ impl From<DocumentOutcome> for Outcome {
         match outcome {
             DocumentOutcome::Got(document) => Outcome::Got { document },
             DocumentOutcome::Found(documents) => Outcome::Found { documents },
-            DocumentOutcome::Deleted(deleted) => Outcome::Deleted { deleted },
+            DocumentOutcome::Deleted(deleted) | DocumentOutcome::SessionDeleted(deleted) => {
+                Outcome::Deleted { deleted }
+            }
+            DocumentOutcome::MessagesPut { new, replaced, unchanged } => {
+                Outcome::MessagesPut { new, replaced, unchanged }
+            }
+            DocumentOutcome::MessagesDeleted(deleted) => Outcome::MessagesDeleted { deleted },
             _ => Outcome::Done {},
         }
     }
@@ -233,7 +278,7 @@ async fn batch(
     let operations: Vec<DocumentOperation> = operations.collect::<Result<_, _>>()?;
     reads.check()?;
     let _place = reads.are_heavy().then(|| app.slow_place()).transpose()?;
-    let outcomes = app.engine.document_batch(operations).await?;
+    let outcomes = app.batch(operations).await?;
     if batch.flush {
         app.engine.flush().await?;
     }
