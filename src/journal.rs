@@ -23,6 +23,7 @@ const TOLERANCE: f64 = 1e-3;
 
 /// A recall that the journal noted, see [`Engine::journal`](crate::Engine::journal).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// The number of the entry. It rises from recall to recall, over all namespaces of the file.
@@ -34,8 +35,9 @@ pub struct JournalEntry {
     pub namespace: Namespace,
     /// The text of the query.
     pub text: String,
-    /// The options of the query that were not the default, by the names of the methods of [`Query`]: `half_life` in
-    /// seconds. [`Query::within`] and [`Query::freshness`] are not noted.
+    /// The options of the query that were not the default, by their names: `half_life` in seconds.
+    ///
+    /// They are the names of the methods of [`Query`]. [`Query::within`] and [`Query::freshness`] are not noted.
     pub options: Map<String, Value>,
     /// The model that embedded the query.
     pub model: String,
@@ -46,24 +48,26 @@ pub struct JournalEntry {
     pub version: Option<u64>,
     /// The hits, best first.
     pub hits: Vec<JournalHit>,
-    /// See [`Hits::answerability`].
+    /// The estimate of how likely it is that the namespace has something about the query, 0 to 1: see
+    /// [`Hits::answerability`].
     pub answerability: f32,
-    /// See [`Hits::cut_short`].
+    /// Whether the time was over before the search was complete: see [`Hits::cut_short`].
     #[serde(default)]
     pub cut_short: bool,
 }
 
 /// A hit of a recall of the past. It has nothing of the message but its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JournalHit {
     /// The id of the message.
     pub id: String,
     /// The position among the hits, 1 for the first.
     pub rank: usize,
-    /// See [`Hit::score`](crate::Hit::score).
+    /// The score that it was ranked by: see [`Hit::score`](crate::Hit::score).
     pub score: f32,
-    /// See [`Hit::similarity`](crate::Hit::similarity).
+    /// The cosine of the query and its best chunk: see [`Hit::similarity`](crate::Hit::similarity).
     pub similarity: f32,
     /// The terms of the score.
     pub breakdown: ScoreBreakdown,
@@ -134,6 +138,7 @@ impl JournalEntry {
 /// The answer to a question of the journal today, compared with the one of then, see
 /// [`Engine::replay`](crate::Engine::replay).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Replay {
     /// The number of the entry.
@@ -150,6 +155,7 @@ pub struct Replay {
 
 /// A message that was a hit then or is one today.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ReplayedHit {
     /// The id of the message.
@@ -169,6 +175,7 @@ pub struct ReplayedHit {
 
 /// The rank and the score of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Standing {
     /// The position among the hits, 1 for the first.
@@ -179,6 +186,7 @@ pub struct Standing {
 
 /// The outcome for a hit when its question is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HitChange {
@@ -194,6 +202,7 @@ pub enum HitChange {
 
 /// Evidence that differs between then and today.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TermChange {
     /// The field of [`ScoreBreakdown`].

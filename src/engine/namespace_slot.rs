@@ -164,6 +164,7 @@ pub(super) struct Charge {
 
 /// The memory of an engine's loaded namespaces. Returned by [`Engine::stats`](crate::Engine::stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EngineStats {
     /// The bytes that loaded namespaces may take ([`Config::memory_budget`](field@crate::Config::memory_budget)).

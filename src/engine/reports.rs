@@ -7,6 +7,7 @@ use crate::config::Config;
 
 /// Counts of the messages of a put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PutReport {
     /// Messages whose id was new.
@@ -19,6 +20,7 @@ pub struct PutReport {
 
 /// Counts of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FlushReport {
     /// Messages that were embedded and can be found from now on, by this flush or by one that ran just before.
@@ -27,6 +29,7 @@ pub struct FlushReport {
 
 /// Counts of [`Engine::link`](crate::Engine::link).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LinkReport {
     /// Namespaces with enough vectors for a graph.
@@ -39,6 +42,7 @@ pub struct LinkReport {
 
 /// The size of a namespace's index, and the estimated recall of its searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct IndexStats {
     /// Vectors that can be found.

@@ -12,6 +12,7 @@ use crate::{ids::hex, message::Timestamp};
 /// hash would confirm the guess. To know later what a receipt was for, keep its [`hash`](field@Self::hash) with the
 /// request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Receipt {
     /// The number of the entry in its database, from 0.
@@ -32,6 +33,7 @@ pub struct Receipt {
 
 /// The event that an entry of the audit records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditEvent {
@@ -64,6 +66,7 @@ pub enum AuditEvent {
 
 /// The kind of a request to forget, without names and ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ForgetTarget {
@@ -89,6 +92,7 @@ pub enum ForgetTarget {
 
 /// The numbers of removed things of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Forgotten {
@@ -179,6 +183,7 @@ pub(super) fn hash(entry: &str) -> String {
 /// somebody rewrote the whole chain: to exclude that, keep the hash of an entry elsewhere, and look it up with
 /// [`Audit::find`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Audit {
     /// The entries, oldest first. An entry that cannot be read is left out and reported as a problem.

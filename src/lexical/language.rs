@@ -145,6 +145,7 @@ impl Serialize for Language {
 
 /// Where the language of a namespace is from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LanguageOrigin {

@@ -24,6 +24,7 @@ use crate::{
 
 /// Counts and ids of a put to a memory, or of [`Memory::sync`](crate::Memory::sync).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// Messages whose id was new.

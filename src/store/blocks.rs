@@ -51,8 +51,11 @@ pub(crate) struct BlockState {
     pub(crate) is_dropped: bool,
 }
 
-/// The stored state of a memory block, as [`Engine::blocks`](crate::Engine::blocks) lists it.
+/// The stored state of a memory block.
+///
+/// [`Engine::blocks`](crate::Engine::blocks) lists them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Block"))]
 #[non_exhaustive]
 pub struct StoredBlock {
     /// The name of the block.
