@@ -81,14 +81,17 @@ impl std::str::FromStr for VectorStorage {
     }
 }
 
-/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a
-/// [`DatabaseFile::reindex`](crate::DatabaseFile::reindex).
+/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a reindex.
+///
+/// See [`DatabaseFile::reindex`](crate::DatabaseFile::reindex).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Precision {
-    /// 32 bits: the vector as the model computed it, in twice the space of [`Precision::F16`].
+    /// 32 bits: the vector as the model computed it.
+    ///
+    /// In twice the space of [`Precision::F16`].
     F32,
     /// 16 bits: IEEE 754's half precision.
     ///

@@ -21,7 +21,9 @@ const MAX_BYTES: usize = 256 << 10;
 /// Scores and terms that differ by no more are the same: the order of additions may differ.
 const TOLERANCE: f64 = 1e-3;
 
-/// A recall that the journal noted, see [`Engine::journal`](crate::Engine::journal).
+/// A recall that the journal noted.
+///
+/// [`Engine::journal`](crate::Engine::journal) lists them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -43,15 +45,20 @@ pub struct JournalEntry {
     pub model: String,
     /// A number above those of all messages that the namespace had.
     pub next_seq: u64,
-    /// The version of the namespace, in a copy of a shared database: see [`Hits::version`].
+    /// The version of the namespace, in a copy of a shared database.
+    ///
+    /// See [`Hits::version`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// The hits, best first.
     pub hits: Vec<JournalHit>,
-    /// The estimate of how likely it is that the namespace has something about the query, 0 to 1: see
-    /// [`Hits::answerability`].
+    /// The estimate of how likely it is that the namespace has something about the query, 0 to 1.
+    ///
+    /// See [`Hits::answerability`].
     pub answerability: f32,
-    /// Whether the time was over before the search was complete: see [`Hits::cut_short`].
+    /// Whether the time was over before the search was complete.
+    ///
+    /// See [`Hits::cut_short`].
     #[serde(default)]
     pub cut_short: bool,
 }
@@ -65,9 +72,13 @@ pub struct JournalHit {
     pub id: String,
     /// The position among the hits, 1 for the first.
     pub rank: usize,
-    /// The score that it was ranked by: see [`Hit::score`](crate::Hit::score).
+    /// The score that it was ranked by.
+    ///
+    /// See [`Hit::score`](crate::Hit::score).
     pub score: f32,
-    /// The cosine of the query and its best chunk: see [`Hit::similarity`](crate::Hit::similarity).
+    /// The cosine of the query and its best chunk.
+    ///
+    /// See [`Hit::similarity`](crate::Hit::similarity).
     pub similarity: f32,
     /// The terms of the score.
     pub breakdown: ScoreBreakdown,
@@ -135,8 +146,9 @@ impl JournalEntry {
     }
 }
 
-/// The answer to a question of the journal today, compared with the one of then, see
-/// [`Engine::replay`](crate::Engine::replay).
+/// The answer to a question of the journal today, compared with the one of then.
+///
+/// [`Engine::replay`](crate::Engine::replay) makes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]

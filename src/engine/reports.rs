@@ -27,7 +27,9 @@ pub struct FlushReport {
     pub embedded: u64,
 }
 
-/// Counts of [`Engine::link`](crate::Engine::link).
+/// The vectors that are linked.
+///
+/// Returned by [`Engine::link`](crate::Engine::link).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
@@ -49,7 +51,9 @@ pub struct IndexStats {
     pub vectors: usize,
     /// Vectors linked in the graph; every query scans the others. 0 where the index has no graph that is stored.
     pub linked: usize,
-    /// Number of candidates that a search keeps now; [`Config::target_recall`] tunes it.
+    /// Number of candidates that a search keeps now.
+    ///
+    /// [`Config::target_recall`] tunes it.
     pub ef_search: usize,
     /// Share of the truly nearest messages that searches find, estimated since the namespace was loaded: one search in
     /// 64 is repeated exactly in the background.

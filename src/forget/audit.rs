@@ -26,7 +26,9 @@ pub struct Receipt {
     /// SHA-256 of the entry as JSON with the fields above, in their order; hexadecimal.
     pub hash: String,
     /// The time of the first purge of the file after the entry. Until then, bytes of what was forgotten may be in unused
-    /// pages of the file. [`Engine::audit`](crate::Engine::audit) sets it for entries of [`AuditEvent::Forget`].
+    /// pages of the file.
+    ///
+    /// [`Engine::audit`](crate::Engine::audit) sets it for entries of [`AuditEvent::Forget`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_at: Option<Timestamp>,
 }
@@ -48,7 +50,9 @@ pub enum AuditEvent {
     },
     /// A legal hold was set, or its reason was changed.
     Hold {
-        /// The random number of the hold, see [`Hold::id`](field@crate::Hold::id).
+        /// The random number of the hold.
+        ///
+        /// See [`Hold::id`](field@crate::Hold::id).
         hold: String,
     },
     /// A legal hold was released.

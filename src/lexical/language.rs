@@ -155,7 +155,9 @@ pub enum LanguageOrigin {
     Default,
     /// The language was guessed from the namespace's first messages.
     Guessed,
-    /// The language was set by [`Engine::set_language`](crate::Engine::set_language), or imported.
+    /// The language was set or imported.
+    ///
+    /// [`Engine::set_language`](crate::Engine::set_language) sets it.
     Set,
 }
 

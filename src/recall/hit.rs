@@ -14,7 +14,9 @@ pub struct Hit {
     /// The message as it was put.
     #[serde(flatten)]
     pub message: Message,
-    /// The namespace that the message is from, if the recall was over several: a [`Scope`](crate::Scope).
+    /// The namespace that the message is from, if the recall was over several.
+    ///
+    /// See [`Scope`](crate::Scope).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
     /// The score that it was ranked by; higher is better. It compares hits of one recall.
@@ -36,9 +38,9 @@ pub struct Hit {
     /// messages of up to 400 bytes among the first 50 hits; what is worded differently is not found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<String>,
-    /// Other messages of the unit ([`Query::unit`](crate::Query::unit)), as far as the filter allows them; its role and
-    /// its ids do not count here. For a turn, all others in their order; for a session, up to four more of its best,
-    /// best first; for a message, none.
+    /// Other messages of the [unit](crate::Query::unit), as far as the filter allows them; its role and its ids do not
+    /// count here. For a turn, all others in their order; for a session, up to four more of its best, best first; for a
+    /// message, none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Message>,
     /// The terms of the score, and other evidence for the hit.

@@ -62,7 +62,7 @@ pub struct StoredBlock {
     pub name: String,
     /// The session whose block it is. `None`: all sessions of the namespace share its state.
     pub session: Option<String>,
-    /// The state, up to 1 MiB of JSON. `Value::Null` if it was dropped because messages that it was made of were forgotten.
+    /// The state, up to 1 MiB of JSON. Null if it was dropped because messages that it was made of were forgotten.
     pub state: Value,
     /// Number of changes so far.
     pub revision: u64,

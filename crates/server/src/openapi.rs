@@ -42,7 +42,8 @@ fn document() -> Value {
     let mut definitions = written.take_definitions(true);
     for (name, schema) in read.take_definitions(true) {
         // What is both has the fields that it is read with: some that are always written may be missing.
-        let fields = |schema: &Value| schema["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
+        let fields =
+            |schema: &Value| schema["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
         let known = definitions.insert(name.clone(), schema.clone());
         debug_assert!(known.is_none_or(|known| fields(&known) == fields(&schema)), "two types are named {name}");
     }
@@ -93,7 +94,7 @@ fn plain(documentation: &str) -> String {
     static LINK: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\[([^\[\]]+)\]\([^()]*\)|\[(`[\w:]+`)\]").expect("a pattern"));
     let first = documentation.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-    LINK.replace_all(&first, "$1$2").replace("`None`", "null")
+    LINK.replace_all(&first, "$1$2").replace("`None`", "`null`")
 }
 
 fn operation(route: &Route, read: &mut SchemaGenerator, written: &mut SchemaGenerator) -> Value {

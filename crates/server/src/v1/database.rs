@@ -10,8 +10,8 @@ use axum::{
     response::sse::{Event, KeepAlive, Sse},
 };
 use mnemon::{
-    Audit, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions, ReindexPhase,
-    ReindexReport,
+    Audit, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions,
+    ReindexPhase, ReindexReport,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

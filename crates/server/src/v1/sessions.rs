@@ -159,7 +159,8 @@ async fn last_messages(
     let mut found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
     let fitting = bounds::within_bytes(found.iter().rev().map(|(_, message)| bounds::message_bytes(message)));
     found.drain(..found.len().saturating_sub(fitting));
-    let buffered = found.iter().filter(|(is_buffered, _)| *is_buffered).map(|(_, message)| message.id.clone()).collect();
+    let buffered =
+        found.iter().filter(|(is_buffered, _)| *is_buffered).map(|(_, message)| message.id.clone()).collect();
     Ok(Messages { buffered, messages: found.into_iter().map(|(_, message)| message).collect(), next: None })
 }
 
