@@ -81,21 +81,27 @@ impl std::str::FromStr for VectorStorage {
     }
 }
 
-/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a
-/// [`DatabaseFile::reindex`](crate::DatabaseFile::reindex).
+/// The number of bits of a vector's component in the file. Chosen when a database is created, or by a reindex.
+///
+/// See [`DatabaseFile::reindex`](crate::DatabaseFile::reindex).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Precision {
-    /// 32 bits: the vector as the model computed it, in twice the space of [`Precision::F16`].
+    /// 32 bits: the vector as the model computed it.
+    ///
+    /// In twice the space of [`Precision::F16`].
     F32,
-    /// 16 bits (IEEE 754's half precision), in memory too with [`IndexKind::Auto`] and [`IndexKind::Hnsw`].
-    /// Similarities move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits moves
+    /// 16 bits: IEEE 754's half precision.
+    ///
+    /// In memory too with [`IndexKind::Auto`] and [`IndexKind::Hnsw`]. Similarities move by less than 0.0005; on LoCoMo and two other sets, recall of the evidence by hybrid hits moves
     /// by 0.001 at most.
     #[default]
     F16,
-    /// 8 bits, and one scale for each vector: in the file half of the space of [`Precision::F16`]; vectors in memory
-    /// have 32 bits. Measured on LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take
+    /// 8 bits, and one scale for each vector.
+    ///
+    /// In the file half of the space of [`Precision::F16`]; vectors in memory have 32 bits. Measured on LoCoMo with the default model (256 dimensions, 818 KB of text): vectors and terms take
     /// 2.8 times the text, 4.7 times with 16 bits and 8.3 times with 32; similarities move by 0.0023 at most, 99.4 % of
     /// the ten nearest stay the same, recall of the evidence moves by 0.002 at most at every rank; on other sets by
     /// 0.003.

@@ -13,17 +13,20 @@ use crate::error::{Error, Result};
 pub const MAX_ID_BYTES: usize = 512;
 
 const MAX_LABELS: usize = 16;
+/// A pattern of the names of namespaces.
+#[cfg(feature = "schemars")]
+const PATTERN: &str = r"^[^/\x00-\x1f\x7f-\x9f]+(/[^/\x00-\x1f\x7f-\x9f]+){0,15}$";
 /// The first character of a companion's name, which [`Namespace::new`] refuses in the names that users choose.
 const COMPANION: char = '\u{1}';
 /// The limits of a path of [`Namespace::from_context`]. A larger context is hashed, so the limits can never change.
 const MAX_CONTEXT_KEYS: usize = 8;
 const MAX_CONTEXT_LABEL_BYTES: usize = 128;
 
-/// The name of a namespace, which separates tenants: a path of 1 to 16 labels, such as `acme/user-42`.
+/// The name of a namespace, such as `acme/user-42`: 1 to 16 labels, joined by `/`. A label has 1 to 512 bytes and no
+/// control characters; a slash inside it is written `%2F`.
 ///
-/// A label has 1 to 512 bytes of any characters but control characters; labels are compared byte by byte. The text of a
-/// namespace has its labels joined by `/`, and parses to the same namespace. A slash inside a label is written `%2F`, and
-/// a `%2F` inside a label `%252F`; [`from_labels`](Self::from_labels) and [`labels`](Self::labels) convert them. Every
+/// A namespace separates tenants. Labels are compared byte by byte. The text of a namespace parses to the same namespace. A
+/// `%2F` inside a label is written `%252F`; [`from_labels`](Self::from_labels) and [`labels`](Self::labels) convert them. Every
 /// other `%` stands for itself.
 ///
 /// Every call names its namespaces, and no data of one namespace is ever returned for another. A prefix is not a parent:
@@ -43,6 +46,8 @@ const MAX_CONTEXT_LABEL_BYTES: usize = 128;
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", schemars(extend("maxLength" = MAX_LABELS * (MAX_ID_BYTES + 1) - 1, "pattern" = PATTERN)))]
 pub struct Namespace(String);
 
 impl Namespace {

@@ -21,8 +21,11 @@ const MAX_BYTES: usize = 256 << 10;
 /// Scores and terms that differ by no more are the same: the order of additions may differ.
 const TOLERANCE: f64 = 1e-3;
 
-/// A recall that the journal noted, see [`Engine::journal`](crate::Engine::journal).
+/// A recall that the journal noted.
+///
+/// [`Engine::journal`](crate::Engine::journal) lists them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JournalEntry {
     /// The number of the entry. It rises from recall to recall, over all namespaces of the file.
@@ -34,20 +37,27 @@ pub struct JournalEntry {
     pub namespace: Namespace,
     /// The text of the query.
     pub text: String,
-    /// The options of the query that were not the default, by the names of the methods of [`Query`]: `half_life` in
-    /// seconds. [`Query::within`] and [`Query::freshness`] are not noted.
+    /// The options of the query that were not the default, by their names: `half_life` in seconds.
+    ///
+    /// They are the names of the methods of [`Query`]. [`Query::within`] and [`Query::freshness`] are not noted.
     pub options: Map<String, Value>,
     /// The model that embedded the query.
     pub model: String,
     /// A number above those of all messages that the namespace had.
     pub next_seq: u64,
-    /// The version of the namespace, in a copy of a shared database: see [`Hits::version`].
+    /// The version of the namespace, in a copy of a shared database.
+    ///
+    /// See [`Hits::version`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// The hits, best first.
     pub hits: Vec<JournalHit>,
+    /// The estimate of how likely it is that the namespace has something about the query, 0 to 1.
+    ///
     /// See [`Hits::answerability`].
     pub answerability: f32,
+    /// Whether the time was over before the search was complete.
+    ///
     /// See [`Hits::cut_short`].
     #[serde(default)]
     pub cut_short: bool,
@@ -55,14 +65,19 @@ pub struct JournalEntry {
 
 /// A hit of a recall of the past. It has nothing of the message but its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JournalHit {
     /// The id of the message.
     pub id: String,
     /// The position among the hits, 1 for the first.
     pub rank: usize,
+    /// The score that it was ranked by.
+    ///
     /// See [`Hit::score`](crate::Hit::score).
     pub score: f32,
+    /// The cosine of the query and its best chunk.
+    ///
     /// See [`Hit::similarity`](crate::Hit::similarity).
     pub similarity: f32,
     /// The terms of the score.
@@ -131,9 +146,11 @@ impl JournalEntry {
     }
 }
 
-/// The answer to a question of the journal today, compared with the one of then, see
-/// [`Engine::replay`](crate::Engine::replay).
+/// The answer to a question of the journal today, compared with the one of then.
+///
+/// [`Engine::replay`](crate::Engine::replay) makes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Replay {
     /// The number of the entry.
@@ -150,6 +167,7 @@ pub struct Replay {
 
 /// A message that was a hit then or is one today.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ReplayedHit {
     /// The id of the message.
@@ -169,6 +187,7 @@ pub struct ReplayedHit {
 
 /// The rank and the score of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Standing {
     /// The position among the hits, 1 for the first.
@@ -179,6 +198,7 @@ pub struct Standing {
 
 /// The outcome for a hit when its question is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HitChange {
@@ -194,6 +214,7 @@ pub enum HitChange {
 
 /// Evidence that differs between then and today.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TermChange {
     /// The field of [`ScoreBreakdown`].

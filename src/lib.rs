@@ -101,6 +101,13 @@ mod shared;
 mod store;
 mod tokens;
 
+/// The sample conversations, for the benches of the command: the package of the command has only its own files.
+#[doc(hidden)]
+pub mod sample {
+    pub const MESSAGES: &str = include_str!("../datasets/sample/messages.jsonl");
+    pub const QUERIES: &str = include_str!("../datasets/sample/queries.jsonl");
+}
+
 /// Documents: JSON values under keys, as in LangGraph's `BaseStore`. [`Engine::documents`] leads to them.
 pub mod document {
     #[doc(inline)]

@@ -10,6 +10,7 @@ use crate::{block::BlockContent, message::Message, recall::superseding_pairs};
 
 /// Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Prompt {
@@ -39,6 +40,7 @@ pub struct Prompt {
 
 /// The share of a block in a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PromptSectionReport {
     /// The name of the block.
@@ -52,6 +54,7 @@ pub struct PromptSectionReport {
 
 /// An earlier message that a block placed in a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RecalledMessage {
     /// The name of the block.
@@ -71,6 +74,7 @@ pub struct RecalledMessage {
 
 /// The excess of a prompt over its token limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PromptOverflow {
     /// The number of tokens over the limit.
@@ -81,6 +85,7 @@ pub struct PromptOverflow {
 
 /// A block whose content is missing from the prompt because of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct BlockFailure {
     /// The name of the block.

@@ -18,6 +18,7 @@ const WILDCARD: &str = "*";
 
 /// A JSON value that is stored under a key of a namespace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Document {
     /// The namespace.

@@ -162,11 +162,16 @@ pub(super) struct Charge {
     bytes: AtomicUsize,
 }
 
-/// The memory of an engine's loaded namespaces. Returned by [`Engine::stats`](crate::Engine::stats).
+/// The memory of an engine's loaded namespaces.
+///
+/// Returned by [`Engine::stats`](crate::Engine::stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EngineStats {
-    /// The bytes that loaded namespaces may take ([`Config::memory_budget`](field@crate::Config::memory_budget)).
+    /// The bytes that loaded namespaces may take.
+    ///
+    /// See [`Config::memory_budget`](field@crate::Config::memory_budget).
     pub memory_budget: usize,
     /// The bytes that they take. Above the budget if recalls use more at the moment, or if a single namespace is
     /// larger.

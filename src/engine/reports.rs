@@ -7,6 +7,7 @@ use crate::config::Config;
 
 /// Counts of the messages of a put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PutReport {
     /// Messages whose id was new.
@@ -19,14 +20,18 @@ pub struct PutReport {
 
 /// Counts of a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FlushReport {
     /// Messages that were embedded and can be found from now on, by this flush or by one that ran just before.
     pub embedded: u64,
 }
 
-/// Counts of [`Engine::link`](crate::Engine::link).
+/// The vectors that are linked.
+///
+/// Returned by [`Engine::link`](crate::Engine::link).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LinkReport {
     /// Namespaces with enough vectors for a graph.
@@ -39,13 +44,16 @@ pub struct LinkReport {
 
 /// The size of a namespace's index, and the estimated recall of its searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct IndexStats {
     /// Vectors that can be found.
     pub vectors: usize,
     /// Vectors linked in the graph; every query scans the others. 0 where the index has no graph that is stored.
     pub linked: usize,
-    /// Number of candidates that a search keeps now; [`Config::target_recall`] tunes it.
+    /// Number of candidates that a search keeps now.
+    ///
+    /// [`Config::target_recall`] tunes it.
     pub ef_search: usize,
     /// Share of the truly nearest messages that searches find, estimated since the namespace was loaded: one search in
     /// 64 is repeated exactly in the background.

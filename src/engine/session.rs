@@ -20,8 +20,8 @@ use crate::{
     message::{Message, Timestamp},
     recall::{Hits, Query},
     store::{
-        self, BlockKey, BlockState, KeptCheckpoints, PutResult, SessionChange, SessionInfo, Snapshot, StoredBlock,
-        Transaction,
+        self, BlockKey, BlockState, KeptCheckpoints, PutResult, SessionChange, SessionInfo, SessionPosition, Snapshot,
+        StoredBlock, Transaction,
     },
 };
 
@@ -304,6 +304,22 @@ impl Engine {
         before: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Message>> {
+        let page = self.placed_history_page(namespace, session, before, limit).await?;
+        Ok(page.unwrap_or_default().into_iter().map(|(_, message)| message).collect())
+    }
+
+    /// Same as [`Engine::history_page`], with whether each message is in the buffer. `None`: there is no such session.
+    ///
+    /// # Errors
+    /// Those of [`Engine::history_page`].
+    #[doc(hidden)]
+    pub async fn placed_history_page(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<Vec<(bool, Message)>>> {
         self.core().refresh(namespace, None).await?;
         let (namespace, session, before) = (namespace.clone(), session.to_owned(), before.map(str::to_owned));
         let messages = move |core: &Core| {
@@ -320,7 +336,8 @@ impl Engine {
                         }
                     },
                 };
-                snapshot.history().last(id, number, end, limit)
+                let last = snapshot.history().last(id, number, end, limit)?.into_iter();
+                Ok(Some(last.map(|(position, message)| (position == SessionPosition::Buffer, message)).collect()))
             })
         };
         self.core().run(Lane::Store, messages).await

@@ -12,6 +12,7 @@ use crate::{ids::hex, message::Timestamp};
 /// hash would confirm the guess. To know later what a receipt was for, keep its [`hash`](field@Self::hash) with the
 /// request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Receipt {
     /// The number of the entry in its database, from 0.
@@ -25,13 +26,16 @@ pub struct Receipt {
     /// SHA-256 of the entry as JSON with the fields above, in their order; hexadecimal.
     pub hash: String,
     /// The time of the first purge of the file after the entry. Until then, bytes of what was forgotten may be in unused
-    /// pages of the file. [`Engine::audit`](crate::Engine::audit) sets it for entries of [`AuditEvent::Forget`].
+    /// pages of the file.
+    ///
+    /// [`Engine::audit`](crate::Engine::audit) sets it for entries of [`AuditEvent::Forget`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_at: Option<Timestamp>,
 }
 
 /// The event that an entry of the audit records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AuditEvent {
@@ -46,7 +50,9 @@ pub enum AuditEvent {
     },
     /// A legal hold was set, or its reason was changed.
     Hold {
-        /// The random number of the hold, see [`Hold::id`](field@crate::Hold::id).
+        /// The random number of the hold.
+        ///
+        /// See [`Hold::id`](field@crate::Hold::id).
         hold: String,
     },
     /// A legal hold was released.
@@ -64,6 +70,7 @@ pub enum AuditEvent {
 
 /// The kind of a request to forget, without names and ids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ForgetTarget {
@@ -89,6 +96,7 @@ pub enum ForgetTarget {
 
 /// The numbers of removed things of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Forgotten {
@@ -179,6 +187,7 @@ pub(super) fn hash(entry: &str) -> String {
 /// somebody rewrote the whole chain: to exclude that, keep the hash of an entry elsewhere, and look it up with
 /// [`Audit::find`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Audit {
     /// The entries, oldest first. An entry that cannot be read is left out and reported as a problem.

@@ -145,6 +145,7 @@ impl Serialize for Language {
 
 /// Where the language of a namespace is from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LanguageOrigin {
@@ -154,7 +155,9 @@ pub enum LanguageOrigin {
     Default,
     /// The language was guessed from the namespace's first messages.
     Guessed,
-    /// The language was set by [`Engine::set_language`](crate::Engine::set_language), or imported.
+    /// The language was set or imported.
+    ///
+    /// [`Engine::set_language`](crate::Engine::set_language) sets it.
     Set,
 }
 

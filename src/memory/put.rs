@@ -22,8 +22,11 @@ use crate::{
     store::{Clear, PutResult, SessionChange},
 };
 
-/// Counts and ids of a put to a memory, or of [`Memory::sync`](crate::Memory::sync).
+/// Counts and ids of a put to the memory of a session.
+///
+/// Also of [`Memory::sync`](crate::Memory::sync).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// Messages whose id was new.

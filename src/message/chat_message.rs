@@ -29,6 +29,7 @@ const AUTHOR_END: &str = ": ";
 ///
 /// In JSON, content that is a single text part is a string; other content is an array of parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Message {
     /// The id, unique in the namespace, 1 to 512 bytes. Putting a message with a known id replaces the stored message
     /// and keeps its position.
@@ -41,6 +42,7 @@ pub struct Message {
     pub name: Option<String>,
     /// The content, in parts.
     #[serde(serialize_with = "serialize_content")]
+    #[cfg_attr(feature = "schemars", schemars(with = "JsonContent"))]
     pub content: Vec<ContentPart>,
     /// The time at which the message was written. `None` is stored as unknown and matches no time filter.
     pub created_at: Option<Timestamp>,
@@ -257,6 +259,7 @@ impl FromStr for Role {
 
 /// One part of a message's content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ContentPart {
@@ -316,6 +319,7 @@ impl ContentPart {
 
 /// A reference to media by URI. mnemon stores the reference, not the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MediaReference {
     /// The URI.
@@ -345,8 +349,9 @@ impl MediaReference {
     }
 }
 
-/// The two JSON forms of a message's content.
+/// The content of a message: a text, or parts.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Content"))]
 #[serde(untagged, expecting = "content is a string or an array of parts, each with a known type")]
 enum JsonContent {
     Text(String),

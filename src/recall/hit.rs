@@ -8,16 +8,20 @@ use crate::{ids::Namespace, message::Message};
 
 /// A message that a recall found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Hit {
     /// The message as it was put.
     #[serde(flatten)]
     pub message: Message,
-    /// The namespace that the message is from, if the recall was over a [`Scope`](crate::Scope).
+    /// The namespace that the message is from, if the recall was over several.
+    ///
+    /// See [`Scope`](crate::Scope).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Namespace>,
-    /// The score that it was ranked by; higher is better. It compares hits of one recall. For
-    /// [`RankingStrategy::Hybrid`](crate::RankingStrategy) the sum of the terms in [`ScoreBreakdown`], for the other
+    /// The score that it was ranked by; higher is better. It compares hits of one recall.
+    ///
+    /// For [`RankingStrategy::Hybrid`](crate::RankingStrategy) the sum of the terms in [`ScoreBreakdown`], for the other
     /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score. A turn has the score
     /// of its best message; a hybrid session the logarithm of the sum of the odds of its five best.
     pub score: f32,
@@ -27,25 +31,36 @@ pub struct Hit {
     /// The position among the hits, 1 for the first.
     pub rank: usize,
     /// The bytes of the message's [text](Message::text) that matched best: the whole text, or a chunk of a long one.
+    #[cfg_attr(feature = "schemars", schemars(with = "Passage"))]
     pub passage: Range<usize>,
     /// Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers,
     /// names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in
     /// messages of up to 400 bytes among the first 50 hits; what is worded differently is not found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<String>,
-    /// Other messages of the unit ([`Query::unit`](crate::Query::unit)), as far as the filter allows them; its role and
-    /// its ids do not count here. For a turn, all others in their order; for a session, up to four more of its best,
-    /// best first; for a message, none.
+    /// Other messages of the [unit](crate::Query::unit), as far as the filter allows them; its role and its ids do not
+    /// count here. For a turn, all others in their order; for a session, up to four more of its best, best first; for a
+    /// message, none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Message>,
     /// The terms of the score, and other evidence for the hit.
     pub breakdown: ScoreBreakdown,
 }
 
+/// The bytes of a text, as they are in its UTF-8, from `start` to before `end`.
+#[cfg(feature = "schemars")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "the schema of a range")]
+struct Passage {
+    start: usize,
+    end: usize,
+}
+
 /// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
 /// The hybrid score is `dense + lexical + neighbor + speaker + question + length + time + recency + weight`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ScoreBreakdown {

@@ -51,15 +51,18 @@ pub(crate) struct BlockState {
     pub(crate) is_dropped: bool,
 }
 
-/// The stored state of a memory block, as [`Engine::blocks`](crate::Engine::blocks) lists it.
+/// The stored state of a memory block.
+///
+/// [`Engine::blocks`](crate::Engine::blocks) lists them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Block"))]
 #[non_exhaustive]
 pub struct StoredBlock {
     /// The name of the block.
     pub name: String,
     /// The session whose block it is. `None`: all sessions of the namespace share its state.
     pub session: Option<String>,
-    /// The state, up to 1 MiB of JSON. `Value::Null` if it was dropped because messages that it was made of were forgotten.
+    /// The state, up to 1 MiB of JSON. Null if it was dropped because messages that it was made of were forgotten.
     pub state: Value,
     /// Number of changes so far.
     pub revision: u64,

@@ -14,6 +14,7 @@ use crate::{
 
 /// What a message was until its text, role or name changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MessageVersion {
     /// The message as it was.

@@ -260,17 +260,24 @@ impl<T: Tables> History<'_, T> {
             .collect()
     }
 
-    /// The last messages of a session whose sequence numbers are below `end`, in order, up to `limit`.
-    pub(crate) fn last(&self, namespace: NamespaceId, session: u32, end: u64, limit: usize) -> Result<Vec<Message>> {
+    /// The last messages of a session whose sequence numbers are below `end`, in order, up to `limit`, each with its position.
+    pub(crate) fn last(
+        &self,
+        namespace: NamespaceId,
+        session: u32,
+        end: u64,
+        limit: usize,
+    ) -> Result<Vec<(SessionPosition, Message)>> {
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
         let mut found = Vec::new();
         for entry in history.range((namespace.0, session, 0)..(namespace.0, session, end))?.rev() {
             if found.len() == limit {
                 break;
             }
-            let record = MessageRecord::expect(&messages, namespace.0, entry?.0.value().2)?;
+            let (key, position) = entry?;
+            let record = MessageRecord::expect(&messages, namespace.0, key.value().2)?;
             if !record.has_expired() {
-                found.push(record.message()?);
+                found.push((SessionPosition::read(position.value()), record.message()?));
             }
         }
         found.reverse();

@@ -61,6 +61,7 @@ impl Snapshot {
 
 /// A session and its counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// The id of the session.

@@ -260,7 +260,6 @@ struct Entry {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct DailyLimit {
     /// Null: all namespaces.
-    #[schemars(with = "Option<String>")]
     pub(crate) prefix: Option<Namespace>,
     pub(crate) tokens_per_day: u64,
     /// Tokens of today, which is a day of UTC.

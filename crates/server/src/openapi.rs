@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use axum::Json;
+use regex::Regex;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -18,11 +19,12 @@ fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
     settings.meta_schema = None;
-    let mut schemas = settings.into_generator();
+    let mut read = settings.clone().into_generator();
+    let mut written = settings.for_serialize().into_generator();
     let mut paths = Map::new();
     for route in v1::routes() {
         let path = paths.entry(format!("/v1{}", route.path)).or_insert_with(|| json!({}));
-        path[route.method.as_str().to_ascii_lowercase()] = operation(&route, &mut schemas);
+        path[route.method.as_str().to_ascii_lowercase()] = operation(&route, &mut read, &mut written);
     }
     for (path, operation_id, summary) in [
         ("/health", "health", "Returns 200 while the server runs. Needs no token."),
@@ -36,8 +38,15 @@ fn document() -> Value {
             "responses": { "200": { "description": "It does." }, "4XX": { "$ref": "#/components/responses/Problem" } },
         }}));
     }
-    let problem = schemas.subschema_for::<Problem>();
-    let definitions = schemas.take_definitions(true);
+    let problem = written.subschema_for::<Problem>();
+    let mut definitions = written.take_definitions(true);
+    for (name, schema) in read.take_definitions(true) {
+        // What is both has the fields that it is read with: some that are always written may be missing.
+        let fields =
+            |schema: &Value| schema["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
+        let known = definitions.insert(name.clone(), schema.clone());
+        debug_assert!(known.is_none_or(|known| fields(&known) == fields(&schema)), "two types are named {name}");
+    }
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -58,32 +67,42 @@ fn document() -> Value {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     });
-    name_formats(&mut document);
+    adapt(&mut document);
     document
 }
 
-/// Replaces the format `uint`, the size of a word of this machine, by one that OpenAPI's registry has.
-fn name_formats(value: &mut Value) {
+/// Replaces the format `uint`, the size of a word of this machine, by one that OpenAPI's registry has, and makes plain texts of the
+/// documentation of types.
+fn adapt(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                if name == "format" && value == "uint" {
-                    *value = json!("uint64");
+                match value {
+                    Value::String(format) if name == "format" && format == "uint" => *format = "uint64".to_owned(),
+                    Value::String(text) if name == "description" => *text = plain(text),
+                    value => adapt(value),
                 }
-                name_formats(value);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(name_formats),
+        Value::Array(items) => items.iter_mut().for_each(adapt),
         _ => {}
     }
 }
 
-fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+/// Returns the first paragraph of a documentation without its links.
+fn plain(documentation: &str) -> String {
+    static LINK: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\[([^\[\]]+)\]\([^()]*\)|\[(`[\w:]+`)\]").expect("a pattern"));
+    let first = documentation.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    LINK.replace_all(&first, "$1$2").replace("`None`", "`null`")
+}
+
+fn operation(route: &Route, read: &mut SchemaGenerator, written: &mut SchemaGenerator) -> Value {
     let mut parameters: Vec<Value> = route
         .path
         .split('/')
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": v1::path_schema(name)(schemas) }))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": v1::path_schema(name)(read) }))
         .collect();
     if let Some(query) = route.query {
         parameters.extend(query_parameters(query));
@@ -101,7 +120,7 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     };
     let answer = match route.answer {
         Some(answer) => {
-            json!({ "200": { "description": "Done.", "content": content(answer, route.media_type, schemas) } })
+            json!({ "200": { "description": "Done.", "content": content(answer, route.media_type, written) } })
         }
         None => json!({ "204": { "description": "Done." } }),
     };
@@ -120,7 +139,7 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         operation["responses"][statuses] = json!({ "$ref": "#/components/responses/Problem" });
     }
     if let Some(body) = route.body {
-        operation["requestBody"] = json!({ "required": true, "content": content(body, "application/json", schemas) });
+        operation["requestBody"] = json!({ "required": true, "content": content(body, "application/json", read) });
     }
     operation
 }

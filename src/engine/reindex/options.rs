@@ -68,6 +68,7 @@ impl ReindexOptions {
 
 /// A phase of a reindex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReindexPhase {
@@ -101,6 +102,7 @@ pub struct ReindexProgress {
 
 /// The result of a reindex or a rollback.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ReindexReport {
     /// The model that served before.
@@ -129,6 +131,7 @@ pub struct ReindexReport {
 /// The comparison of a new generation with the serving one: both are searched by vectors alone for the ten nearest
 /// messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GateReport {
     /// Number of queries, all to namespaces with more than ten vectors: in others every message is found.

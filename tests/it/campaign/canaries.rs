@@ -39,6 +39,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("delete", Change("delete")),
         ("sessions", Surface("sessions")), ("blocks", Surface("blocks")), ("history", Surface("history")),
         ("numbered_history", Surface("history")), ("history_page", Surface("history")),
+        ("placed_history_page", Surface("history")),
         ("session_page", Surface("sessions")), ("vectors", Whole("numbers alone, of ids that the caller knows")),
         ("copy_session", Change("copy_session")), ("delete_session", Change("delete_session")),
         ("delete_namespace", Change("delete_namespace")), ("delete_namespaces", Change("delete_namespaces")),

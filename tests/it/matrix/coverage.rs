@@ -138,7 +138,7 @@ fn every_option_of_a_query_is_on_every_surface() {
     check("command", flags, &[("where", "filter")], "");
 
     let schemas = &description()["components"]["schemas"];
-    check("HTTP", fields(&schemas["Options"]), &[], "");
+    check("HTTP", fields(&schemas["RecallOptions"]), &[], "");
 
     let search = tools().into_iter().find(|tool| tool["name"] == "search_memories").unwrap();
     let renamed = [("limit", "k"), ("run_id", "session")];

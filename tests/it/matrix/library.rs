@@ -18,6 +18,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
             "Engine::history",
             "Engine::history_page",
             "Engine::numbered_history",
+            "Engine::placed_history_page",
             "Memory::history",
             "Memory::messages",
         ],
@@ -180,6 +181,8 @@ macro_rules! driver {
                     assert!(numbered.is_sorted_by_key(|(number, _)| *number));
                     assert!(numbered.into_iter().map(|(_, message)| message).eq(messages.iter().cloned()));
                     assert_eq!(engine$($view)*.history_page(space, text, None, 100)$($wait)*?, messages);
+                    let placed = engine$($view)*.placed_history_page(space, text, None, 100)$($wait)*?;
+                    assert!(placed.into_iter().flatten().map(|(_, message)| message).eq(messages.iter().cloned()));
                     let memory = memory(text)?;
                     assert_eq!(memory$($view)*.history()$($wait)*?, messages);
                     memory$($view)*.messages()$($wait)*?;

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Answer, Server};
+use super::{Answer, Server, openapi};
 use crate::support::Db;
 
 const NAMESPACE: &str = "/v1/namespaces/users%2Fada";
@@ -243,6 +243,7 @@ impl Measured<'_> {
         stream.read_to_end(&mut answer).unwrap();
         let (elapsed, grown) = (started.elapsed(), self.memory("VmHWM:").saturating_sub(before));
         let answer = Answer::parse(&String::from_utf8_lossy(&answer));
+        openapi::assert_described(method, &path, &answer);
         eprintln!("{name:<58} {:>7.2} s {:>6} MB  {}", elapsed.as_secs_f64(), grown >> 20, answer.status);
         self.rows.push((name.to_owned(), elapsed, grown, answer.status));
         answer

@@ -16,6 +16,7 @@ mod openapi;
 mod options;
 mod requests;
 mod safety;
+mod sessions;
 mod several_machines;
 mod shim;
 mod strict;
@@ -121,7 +122,9 @@ impl Server {
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }
-        Answer::parse(&self.raw((request + "\r\n" + &body).as_bytes()))
+        let answer = Answer::parse(&self.raw((request + "\r\n" + &body).as_bytes()));
+        openapi::assert_described(method, path, &answer);
+        answer
     }
 
     /// Stores texts in a namespace, and embeds them.

@@ -67,6 +67,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         history => calls_of.history(&space, "default").unwrap();
         session_page => calls_of.session_page(&space, None, 1).unwrap();
         history_page => calls_of.history_page(&space, "default", None, 1).unwrap();
+        placed_history_page => calls_of.placed_history_page(&space, "default", None, 1).unwrap();
         vectors => calls_of.vectors(&space, vec!["m1".into()]).unwrap();
         numbered_history => calls_of.numbered_history(&space, "default").unwrap();
         copy_session => calls_of.copy_session(&space, "default", "copy").unwrap();
@@ -165,6 +166,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.numbered_history(&space, "default").await.unwrap();
     engine.session_page(&space, None, 1).await.unwrap();
     engine.history_page(&space, "default", None, 1).await.unwrap();
+    engine.placed_history_page(&space, "default", None, 1).await.unwrap();
     engine.vectors(&space, vec!["m1".into()]).await.unwrap();
     engine.copy_session(&space, "default", "copy").await.unwrap();
     engine.delete_session(&space, "copy").await.unwrap();

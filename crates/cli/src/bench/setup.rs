@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
-use mnemon::{Config, Engine, IndexKind, Message, Namespace, Precision};
+use mnemon::{Config, Engine, IndexKind, Message, Namespace, Precision, sample};
 
 use crate::{
     database::Temporary,
@@ -66,19 +66,17 @@ impl IngestOptions {
     }
 }
 
-const MESSAGES: &str = include_str!("../../../../datasets/sample/messages.jsonl");
-const QUERIES: &str = include_str!("../../../../datasets/sample/queries.jsonl");
 /// The name of the sample in errors and reports.
 pub(super) const SAMPLE: &str = "the sample";
 
 /// Reads the messages of a file, or of the sample.
 pub(super) fn messages_or_sample(file: Option<&Path>) -> anyhow::Result<Vec<(Namespace, Message)>> {
-    file.map_or_else(|| input::messages_of(MESSAGES.as_bytes(), Path::new(SAMPLE)), input::messages)
+    file.map_or_else(|| input::messages_of(sample::MESSAGES.as_bytes(), Path::new(SAMPLE)), input::messages)
 }
 
 /// Reads the labelled questions of a file, or of the sample.
 pub(super) fn queries_or_sample(file: Option<&Path>) -> anyhow::Result<Vec<QueryLine>> {
-    file.map_or_else(|| input::queries_of(QUERIES.as_bytes(), Path::new(SAMPLE)), input::queries)
+    file.map_or_else(|| input::queries_of(sample::QUERIES.as_bytes(), Path::new(SAMPLE)), input::queries)
 }
 
 /// Returns the texts of at most this many messages, evenly spread, as queries.

@@ -47,7 +47,6 @@ pub(crate) struct Forming {
     /// `collection`, `profile`, `summary`, `facts` or `instructions`.
     kind: &'static str,
     /// The namespace of the documents that a collection or a profile makes; null for other blocks, which have a state.
-    #[schemars(with = "Option<String>")]
     namespace: Option<Namespace>,
     /// The key of a profile's document.
     key: Option<String>,

@@ -18,7 +18,7 @@ use super::{
     documents::{NewDocument, SearchFields},
     messages::date,
     route::Route,
-    schema::{AnyObject, KeySchema, MessageInputSchema, NamespaceSchema},
+    schema::{KeySchema, MessageInputSchema, NamespaceSchema},
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
@@ -225,15 +225,9 @@ struct Answer {
 #[schemars(rename = "BatchOutcome")]
 enum Outcome {
     /// Of a get: null if there is no such document.
-    Got {
-        #[schemars(with = "Option<AnyObject>")]
-        document: Option<Document>,
-    },
+    Got { document: Option<Document> },
     /// Of a search.
-    Found {
-        #[schemars(with = "Vec<AnyObject>")]
-        documents: Vec<Document>,
-    },
+    Found { documents: Vec<Document> },
     /// Of a delete of a document or session: false if there was none.
     Deleted { deleted: bool },
     /// Of a put of messages: how many are new, were replaced, and were unchanged.

@@ -9,23 +9,23 @@ use axum::{
     http::{Method, StatusCode},
     response::sse::{Event, KeepAlive, Sse},
 };
-use mnemon::{EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions};
+use mnemon::{
+    Audit, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions,
+    ReindexPhase, ReindexReport,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 
-use super::{
-    route::Route,
-    schema::{AnyObject, PrecisionSchema},
-};
+use super::route::Route;
 use crate::{access::Right, app::App, problem::Problem};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Method::POST, "/flush", Right::Admin, "Embeds all pending messages.", flush)
-            .answer::<AnyObject>()
+            .answer::<FlushReport>()
             .long(),
         Route::new(
             Method::POST,
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
              background once they are queried. Useful after very many messages were stored.",
             link,
         )
-        .answer::<AnyObject>()
+        .answer::<LinkReport>()
         .long(),
         Route::new(Method::GET, "/stats", Right::Admin, "Returns the model, counts, and the memory in use.", stats)
             .answer::<Stats>(),
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Vec<Route> {
             "Returns what was forgotten, held and purged, and whether the receipts are sound.",
             audit,
         )
-        .answer::<AnyObject>(),
+        .answer::<AuditAnswer>(),
         Route::new(
             Method::POST,
             "/backup",
@@ -65,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
             reindex,
         )
         .body::<Reindex>()
-        .answer::<String>()
+        .answer::<ReindexEvent>()
         .media_type("text/event-stream")
         .long(),
     ]
@@ -90,7 +90,6 @@ struct Stats {
     /// Messages that wait for their vectors.
     pending: u64,
     /// The budget and the use of memory, and the loaded namespaces.
-    #[schemars(with = "Value")]
     engine: EngineStats,
 }
 
@@ -107,9 +106,19 @@ async fn stats(State(app): State<Arc<App>>) -> Result<Json<Stats>, Problem> {
     }))
 }
 
-async fn audit(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+/// All receipts, and whether their chain is sound.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Audit")]
+struct AuditAnswer {
+    /// Whether there are no problems.
+    sound: bool,
+    #[serde(flatten)]
+    audit: Audit,
+}
+
+async fn audit(State(app): State<Arc<App>>) -> Result<Json<AuditAnswer>, Problem> {
     let audit = app.engine.audit().await?;
-    Ok(Json(json!({ "sound": audit.is_sound(), "entries": audit.entries, "problems": audit.problems })))
+    Ok(Json(AuditAnswer { sound: audit.is_sound(), audit }))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -131,13 +140,40 @@ async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ReindexRequest")]
 struct Reindex {
     /// The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one.
     #[schemars(regex(pattern = r"^[^/\\]+$"))]
     model: Option<String>,
     /// Default: unchanged.
-    #[schemars(with = "Option<PrecisionSchema>")]
+    #[schemars(with = "Option<Precision>")]
     precision: Option<String>,
+}
+
+/// An event: its name, and its data, which is JSON.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+enum ReindexEvent {
+    Progress(ReindexProgress),
+    /// It is over.
+    Done {
+        report: ReindexReport,
+    },
+    /// It is over, and the database stays as it was.
+    Failed(Problem),
+}
+
+/// How far a reindex is.
+#[derive(Serialize, JsonSchema)]
+struct ReindexProgress {
+    /// What is done at present. It determines what is counted.
+    phase: ReindexPhase,
+    /// Number done in this phase, including earlier runs.
+    done: u64,
+    /// Number in total. It grows when messages are put meanwhile.
+    total: u64,
+    /// The time left in this phase. Null until it can be estimated.
+    seconds_left: Option<f64>,
 }
 
 async fn reindex(
@@ -157,23 +193,29 @@ async fn reindex(
     let mut options = ReindexOptions::default();
     options.precision = precision.or(options.precision);
 
-    let (sender, events) = mpsc::unbounded_channel::<(&str, Value)>();
+    let (sender, events) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let progress = sender.clone();
         let report = app.engine.reindex(Arc::new(embedder), options, move |progress_now| {
-            let left = progress_now.left.map(|left| left.as_secs_f64());
-            let event = json!({ "phase": progress_now.phase, "done": progress_now.done, "total": progress_now.total, "seconds_left": left });
-            match progress.send(("progress", event)) {
+            let event = ReindexEvent::Progress(ReindexProgress {
+                phase: progress_now.phase,
+                done: progress_now.done,
+                total: progress_now.total,
+                seconds_left: progress_now.left.map(|left| left.as_secs_f64()),
+            });
+            match progress.send(event) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         });
         let _ = sender.send(match report.await {
-            Ok(report) => ("done", json!({ "report": report })),
-            Err(error) => ("failed", serde_json::to_value(Problem::from(error)).unwrap_or_default()),
+            Ok(report) => ReindexEvent::Done { report },
+            Err(error) => ReindexEvent::Failed(error.into()),
         });
     });
-    let events = UnboundedReceiverStream::new(events)
-        .map(|(name, data)| Ok(Event::default().event(name).data(data.to_string())));
+    let events = UnboundedReceiverStream::new(events).map(|event| {
+        let event = json!(event);
+        Ok(Event::default().event(event["event"].as_str().unwrap_or_default()).data(event["data"].to_string()))
+    });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }

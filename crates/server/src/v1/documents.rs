@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{
     route::{PathNamespace, Route},
-    schema::{AnyObject, FilterSchema, PathSchema},
+    schema::{FilterSchema, PathSchema},
 };
 use crate::{
     access::{CallerExtension, Right},
@@ -37,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::PUT, ONE, Right::Write, "Stores a JSON value under a key, and indexes its texts.", put)
             .also_at(ALL)
             .body::<Put>(),
-        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).also_at(ALL).answer::<AnyObject>(),
+        Route::new(Method::GET, ONE, Right::Read, "Returns a document.", get).also_at(ALL).answer::<Document>(),
         Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a document.", delete).also_at(ALL),
         Route::new(
             Method::POST,
@@ -64,6 +64,7 @@ fn key_of_search() -> String {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DocumentPut")]
 struct Put {
     #[serde(flatten)]
     document: NewDocument,
@@ -183,6 +184,7 @@ impl SearchFields {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DocumentSearch")]
 struct Search {
     #[serde(flatten)]
     search: SearchFields,
@@ -196,17 +198,19 @@ struct Search {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FoundDocuments")]
 struct Found {
-    #[schemars(with = "Vec<Value>")]
     documents: Vec<FoundDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FoundDocument {
     #[serde(flatten)]
     document: Document,
+    /// With `sources` in the search, the ids of the messages of which a language model made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     sources: Option<Vec<String>>,
+    /// With `vectors` in the search, those of its indexed texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     vectors: Option<Vec<Vec<f32>>>,
 }

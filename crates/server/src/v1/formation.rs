@@ -79,6 +79,7 @@ struct Session {
 
 /// The progress of a block in a session.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BlockProgress")]
 struct Progress {
     name: String,
     /// Batches that it has not taken yet.
@@ -90,6 +91,7 @@ struct Progress {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BatchFailure")]
 struct Failure {
     batch: u32,
     reason: String,

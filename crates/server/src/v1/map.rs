@@ -48,6 +48,7 @@ struct MapQuery {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryMap")]
 struct Map {
     points: Vec<Point>,
     /// Messages of the namespace.
@@ -57,6 +58,7 @@ struct Map {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MapPoint")]
 struct Point {
     id: String,
     session: String,

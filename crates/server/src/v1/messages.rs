@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::{
     namespaces::Deleted,
     route::{PathNamespace, Route},
-    schema::{MessageInputSchema, MessageSchema, VersionSchema},
+    schema::MessageInputSchema,
 };
 use crate::{
     access::Right,
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::new(Method::POST, ALL, Right::Write, "Stores messages durably, in order, in one commit.", put)
             .body::<Put>()
             .answer::<PutAnswer>(),
-        Route::new(Method::GET, ONE, Right::Read, "Returns a message.", get).answer::<MessageSchema>(),
+        Route::new(Method::GET, ONE, Right::Read, "Returns a message.", get).answer::<Message>(),
         Route::new(
             Method::GET,
             "/namespaces/{namespace}/messages/{id}/versions",
@@ -46,7 +46,7 @@ pub(super) fn routes() -> Vec<Route> {
         .answer::<Versions>(),
         Route::new(Method::PATCH, ONE, Right::Write, "Replaces the metadata of a message.", set_metadata)
             .body::<Metadata>()
-            .answer::<MessageSchema>(),
+            .answer::<Message>(),
         Route::new(Method::DELETE, ONE, Right::Forget, "Deletes a message.", delete_one).answer::<Deleted>(),
         Route::new(Method::DELETE, ALL, Right::Forget, "Deletes the messages with these ids.", delete)
             .query::<DeleteQuery>()
@@ -56,6 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "MessagesPut")]
 struct Put {
     #[schemars(with = "Vec<MessageInputSchema>")]
     messages: Vec<Message>,
@@ -68,9 +69,7 @@ struct Put {
 struct PutAnswer {
     /// The ids of the messages, in order.
     ids: Vec<String>,
-    /// How many are `new`, were `replaced`, and were `unchanged`.
     #[serde(flatten)]
-    #[schemars(with = "Map<String, Value>")]
     report: PutReport,
 }
 
@@ -108,8 +107,8 @@ async fn get(
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageVersions")]
 struct Versions {
-    #[schemars(with = "Vec<VersionSchema>")]
     versions: Vec<MessageVersion>,
     /// The cursor of the next page.
     next: Option<String>,
@@ -190,10 +189,8 @@ pub(super) fn block_routes() -> Vec<Route> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "List")]
+#[schemars(rename = "BlockList")]
 struct Blocks {
-    /// Each has its `name`, `session` (null: all sessions share it), `state` and `revision`.
-    #[schemars(with = "Vec<Value>")]
     blocks: Vec<StoredBlock>,
     /// The cursor of the next page.
     next: Option<String>,

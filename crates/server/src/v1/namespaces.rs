@@ -10,11 +10,10 @@ use axum::{
 use mnemon::{Forget, IndexStats, Language, Namespace, NamespaceCursor, Receipt, admin::LanguageOrigin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     route::{PathNamespace, Route},
-    schema::{AnyObject, FilterSchema, NamespaceSchema},
+    schema::FilterSchema,
 };
 use crate::{
     access::{CallerExtension, Right},
@@ -64,7 +63,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only this namespace and those under it.
-    #[schemars(with = "Option<NamespaceSchema>")]
+    #[schemars(with = "Option<Namespace>")]
     prefix: Option<String>,
     /// Only namespaces whose name contains this text, in any case.
     containing: Option<String>,
@@ -77,6 +76,7 @@ struct ListQuery {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NamespaceList")]
 struct List {
     namespaces: Vec<Counts>,
     /// The cursor of the next page.
@@ -84,8 +84,8 @@ struct List {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NamespaceInfo")]
 struct Counts {
-    #[schemars(with = "NamespaceSchema")]
     namespace: Namespace,
     /// Messages, including those in buffers.
     messages: u64,
@@ -94,8 +94,7 @@ struct Counts {
     /// The language in which its texts are analysed, such as `german`.
     #[schemars(with = "String")]
     language: Language,
-    /// Where the language is from: `default`, `guessed` or `set`.
-    #[schemars(with = "String")]
+    /// Where the language is from.
     language_origin: LanguageOrigin,
     /// The time to live of messages in minutes, if it was set.
     ttl_minutes: Option<f64>,
@@ -135,15 +134,14 @@ async fn list(
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NamespaceDetails")]
 struct Info {
-    #[schemars(with = "NamespaceSchema")]
     namespace: Namespace,
     /// Of the namespace and those under it.
     messages: u64,
     /// Of the namespace and those under it.
     documents: u64,
     /// Vectors, links, `ef_search` and the estimated recall of the namespace's searches.
-    #[schemars(with = "Value")]
     index: IndexStats,
 }
 
@@ -209,7 +207,7 @@ pub(super) fn forget_routes() -> Vec<Route> {
             forget,
         )
         .body::<ForgetRequest>()
-        .answer::<AnyObject>()
+        .answer::<Receipt>()
         .long(),
     ]
 }
@@ -217,7 +215,7 @@ pub(super) fn forget_routes() -> Vec<Route> {
 /// What is to be forgotten.
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
-#[schemars(rename = "What", extend("type" = "object"))]
+#[schemars(extend("type" = "object"))]
 pub(crate) enum ForgetRequest {
     /// The messages with these ids.
     Messages { ids: Vec<String> },

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     route::{PathNamespace, Route},
-    schema::{FilterSchema, NamespaceSchema},
+    schema::FilterSchema,
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
@@ -65,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// A query and its options, which are those of the library's `Query`.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, transform = as_read_here)]
+#[schemars(rename = "RecallOptions", deny_unknown_fields, transform = as_read_here)]
 struct Options {
     // First, because in the schema `filter` below replaces the library's.
     #[serde(flatten)]
@@ -91,9 +91,6 @@ fn as_read_here(schema: &mut Schema) {
         let Some(property) = property.as_object_mut() else { continue };
         // An id may be given twice.
         property.remove("uniqueItems");
-        if let Some(Value::String(text)) = property.get_mut("description") {
-            *text = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-        }
         if let Some(kind) = property.get_mut("type").filter(|kind| kind.is_string()) {
             *kind = json!([kind, "null"]);
         } else if let Some(reference) = property.remove("$ref") {
@@ -130,9 +127,8 @@ impl Options {
 
 /// The hits of a recall, best first.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RecallAnswer")]
 struct Answer {
-    /// Each is a message with its `score`, `similarity`, `rank`, `passage` and `breakdown`.
-    #[schemars(with = "Vec<Value>")]
     hits: Vec<Hit>,
     /// The estimated probability that there is something about the query.
     answerability: f32,
@@ -159,15 +155,15 @@ async fn recall(
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[schemars(deny_unknown_fields, transform = of_several)]
+#[schemars(rename = "RecallInOptions", deny_unknown_fields, transform = of_several)]
 struct SeveralOptions {
     /// The namespaces. Name one at least, here or in `under`.
     #[serde(default)]
-    #[schemars(with = "Vec<NamespaceSchema>")]
+    #[schemars(with = "Vec<Namespace>")]
     namespaces: Vec<String>,
     /// Namespaces, each with all under it.
     #[serde(default)]
-    #[schemars(with = "Vec<NamespaceSchema>")]
+    #[schemars(with = "Vec<Namespace>")]
     under: Vec<String>,
     #[serde(flatten)]
     options: Options,
@@ -205,12 +201,11 @@ fn scope(caller: &Caller, namespaces: &[String], under: &[String]) -> Result<Sco
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Why")]
 pub(crate) struct WhyAnswer {
     /// The recall: its question, its options, and the ids and terms of its hits.
-    #[schemars(with = "Value")]
     entry: JournalEntry,
     /// What the same question finds today, and what changed.
-    #[schemars(with = "Value")]
     replay: Replay,
 }
 

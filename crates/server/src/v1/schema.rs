@@ -1,9 +1,10 @@
-//! The shapes of the library's types in JSON, for the description alone: the library reads and writes the types themselves.
+//! The shapes of the library's types in JSON that it does not describe itself, because they are read more leniently than they are
+//! written. For the description alone: the library reads the types themselves.
 //! `tests/it/server` sends values at the bounds of these shapes, and beyond.
 
 #![allow(dead_code, reason = "a schema is made of the types, and nothing else")]
 
-use mnemon::{Role, Timestamp};
+use mnemon::{ContentPart, Namespace, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -12,26 +13,11 @@ use super::route::SchemaOf;
 /// Returns the schema of a parameter in the paths of the routes.
 pub(crate) fn path_schema(name: &str) -> SchemaOf {
     match name {
-        "namespace" => SchemaGenerator::subschema_for::<NamespaceSchema>,
+        "namespace" => SchemaGenerator::subschema_for::<Namespace>,
         "key" => SchemaGenerator::subschema_for::<KeySchema>,
         _ => SchemaGenerator::subschema_for::<IdSchema>,
     }
 }
-
-/// An object that the library's documentation describes.
-pub(super) type AnyObject = Map<String, Value>;
-
-/// The name of a namespace, such as `acme/user-42`: 1 to 16 labels, joined by `/`. A label has 1 to 512 bytes and no control
-/// characters; a slash within it is written %2F.
-#[derive(JsonSchema)]
-#[schemars(
-    rename = "Namespace",
-    extend(
-        "maxLength" = 16 * 513 - 1,
-        "pattern" = r"^[^/\x00-\x1f\x7f-\x9f]+(/[^/\x00-\x1f\x7f-\x9f]+){0,15}$"
-    )
-)]
-pub(super) struct NamespaceSchema(String);
 
 /// An id of 1 to 512 bytes.
 #[derive(JsonSchema)]
@@ -54,33 +40,6 @@ pub(super) struct PathSchema(String);
 #[derive(JsonSchema)]
 #[schemars(rename = "Filter", extend("format" = "filter"))]
 pub(super) struct FilterSchema(Map<String, Value>);
-
-/// A stored message.
-#[derive(JsonSchema)]
-#[schemars(rename = "Message")]
-pub(super) struct MessageSchema {
-    id: IdSchema,
-    session: IdSchema,
-    role: Role,
-    name: Option<IdSchema>,
-    content: ContentSchema,
-    created_at: Option<Timestamp>,
-    /// The time from which on it is not returned. Left out if it never expires.
-    #[schemars(default)]
-    expires_at: Option<Timestamp>,
-    #[schemars(default)]
-    metadata: Map<String, Value>,
-}
-
-/// What a message was.
-#[derive(JsonSchema)]
-#[schemars(rename = "Version")]
-pub(super) struct VersionSchema {
-    #[serde(flatten)]
-    message: MessageSchema,
-    /// The time of the change.
-    until: Timestamp,
-}
 
 /// A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a
 /// request or of an answer there is accepted as it is. Other fields are refused.
@@ -138,13 +97,13 @@ pub(super) enum ContentInputSchema {
 #[derive(JsonSchema)]
 #[schemars(rename = "PartInput", untagged)]
 pub(super) enum PartInputSchema {
-    Own(PartSchema),
+    Own(ContentPart),
     OpenAi(OpenAiSchema),
 }
 
 /// The message to be answered: a text of the user, or a message.
 #[derive(JsonSchema)]
-#[schemars(rename = "Prompt", untagged)]
+#[schemars(rename = "PromptInput", untagged)]
 pub(super) enum PromptSchema {
     Text(String),
     Message(Box<MessageInputSchema>),
@@ -159,56 +118,4 @@ pub(super) enum RoleInputSchema {
     Assistant,
     Tool,
     Function,
-}
-
-/// A text, or parts.
-#[derive(JsonSchema)]
-#[schemars(rename = "Content", untagged)]
-pub(super) enum ContentSchema {
-    Text(String),
-    Parts(Vec<PartSchema>),
-}
-
-/// A part of a message.
-#[derive(JsonSchema)]
-#[schemars(rename = "ContentPart", tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum PartSchema {
-    Text {
-        text: String,
-    },
-    ToolCall {
-        id: String,
-        name: String,
-        /// Any JSON.
-        #[schemars(default)]
-        arguments: Value,
-    },
-    ToolResult {
-        id: String,
-        content: String,
-    },
-    Image {
-        uri: String,
-        media_type: Option<String>,
-    },
-    Audio {
-        uri: String,
-        media_type: Option<String>,
-    },
-    Video {
-        uri: String,
-        media_type: Option<String>,
-    },
-    File {
-        uri: String,
-        media_type: Option<String>,
-    },
-}
-
-#[derive(JsonSchema)]
-#[schemars(rename = "Precision", rename_all = "lowercase")]
-pub(super) enum PrecisionSchema {
-    F32,
-    F16,
-    I8,
 }

@@ -16,7 +16,7 @@ use super::{
     messages::date,
     recall::MAX_HITS,
     route::{PathNamespace, Route},
-    schema::{AnyObject, MessageInputSchema, MessageSchema, PromptSchema},
+    schema::{IdSchema, MessageInputSchema, PromptSchema},
 };
 use crate::{
     access::Right,
@@ -41,7 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
             delete,
         ),
         Route::new(Method::GET, MESSAGES, Right::Read, "Lists the messages of a session, in order.", messages)
-            .query::<PageQuery>()
+            .query::<MessagesQuery>()
             .answer::<Messages>(),
         Route::new(
             Method::POST,
@@ -51,7 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
             put,
         )
         .body::<Put>()
-        .answer::<AnyObject>(),
+        .answer::<MemoryReport>(),
         Route::new(
             Method::POST,
             "/namespaces/{namespace}/sessions/{session}/flush",
@@ -68,13 +68,13 @@ pub(super) fn routes() -> Vec<Route> {
             assemble,
         )
         .body::<Assemble>()
-        .answer::<AnyObject>(),
+        .answer::<Prompt>(),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SessionList")]
 struct List {
-    #[schemars(with = "Vec<Value>")]
     sessions: Vec<SessionInfo>,
     /// The cursor of the next page.
     next: Option<String>,
@@ -101,8 +101,8 @@ async fn delete(
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SessionMessages")]
 struct Messages {
-    #[schemars(with = "Vec<MessageSchema>")]
     messages: Vec<Message>,
     /// The ids of those that are in the buffer: they are found by their words, and have no vectors yet.
     buffered: Vec<String>,
@@ -110,22 +110,80 @@ struct Messages {
     next: Option<String>,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MessagesQuery {
+    /// Items on a page, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = bounds::MAX_LIMIT))]
+    limit: Option<usize>,
+    /// The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too.
+    #[schemars(extend("format" = "cursor"))]
+    cursor: Option<String>,
+    /// Instead of a page, the last so many messages, 1 to 1000; fewer if they are too long for one answer. The first of them is the
+    /// `before` of those that come before them.
+    #[schemars(range(min = 1, max = bounds::MAX_LIMIT))]
+    last: Option<usize>,
+    /// With `last`: the id of a message of the session, before which they come.
+    #[schemars(with = "Option<IdSchema>")]
+    before: Option<String>,
+}
+
 async fn messages(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<MessagesQuery>,
 ) -> Result<Json<Messages>, Problem> {
+    let MessagesQuery { limit, cursor, last, before } = query;
+    match last {
+        Some(last) if limit.is_none() && cursor.is_none() => {
+            last_messages(&app, &namespace, &session, last, before.as_deref()).await.map(Json)
+        }
+        None if before.is_none() => {
+            messages_page(&app, &namespace, session, PageQuery { limit, cursor }).await.map(Json)
+        }
+        _ => Err(Problem::bad_request(
+            "give `last`, and perhaps `before`, for the messages at the end of a session, or `limit` and `cursor` for a page",
+        )),
+    }
+}
+
+async fn last_messages(
+    app: &App,
+    namespace: &Namespace,
+    session: &str,
+    last: usize,
+    before: Option<&str>,
+) -> Result<Messages, Problem> {
+    let found = app.engine.placed_history_page(namespace, session, before, bounds::page_limit(Some(last))?).await?;
+    let mut found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
+    let fitting = bounds::within_bytes(found.iter().rev().map(|(_, message)| bounds::message_bytes(message)));
+    found.drain(..found.len().saturating_sub(fitting));
+    let buffered =
+        found.iter().filter(|(is_buffered, _)| *is_buffered).map(|(_, message)| message.id.clone()).collect();
+    Ok(Messages { buffered, messages: found.into_iter().map(|(_, message)| message).collect(), next: None })
+}
+
+fn no_session() -> Problem {
+    Problem::not_found("there is no such session")
+}
+
+async fn messages_page(
+    app: &App,
+    namespace: &Namespace,
+    session: String,
+    page: PageQuery,
+) -> Result<Messages, Problem> {
     let after: Option<Position> = bounds::decode_cursor(page.cursor.as_deref())?;
     if after.as_ref().is_some_and(|(of, _)| *of != session) {
         return Err(bounds::foreign_cursor());
     }
-    let messages = app.engine.numbered_history(&namespace, &session).await?;
+    let messages = app.engine.numbered_history(namespace, &session).await?;
     if messages.is_empty() && after.is_none() {
-        return Err(Problem::not_found("there is no such session"));
+        return Err(no_session());
     }
     // The last messages of a session are in the buffer.
-    let sessions = app.engine.sessions(&namespace).await?;
+    let sessions = app.engine.sessions(namespace).await?;
     let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
     let first = messages.len().saturating_sub(buffered);
     let first = messages.get(first).map_or(u64::MAX, |(number, _)| *number);
@@ -133,7 +191,7 @@ async fn messages(
         bounds::page(messages, after.as_ref(), page.limit, position, |(_, message)| bounds::message_bytes(message))?;
     let buffered =
         messages.iter().filter(|(number, _)| *number >= first).map(|(_, message)| message.id.clone()).collect();
-    Ok(Json(Messages { buffered, messages: messages.into_iter().map(|(_, message)| message).collect(), next }))
+    Ok(Messages { buffered, messages: messages.into_iter().map(|(_, message)| message).collect(), next })
 }
 
 /// A cursor: the session of a message, and its number.
@@ -145,6 +203,7 @@ fn position((number, message): &(u64, Message)) -> Position {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SessionPut")]
 struct Put {
     #[schemars(with = "Vec<MessageInputSchema>")]
     messages: Vec<Message>,
