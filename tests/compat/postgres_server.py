@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the benches."""
+"""A PostgreSQL server for the benches, and for the tests of the Python package."""
 
 import contextlib, os, pwd, shutil, subprocess, sys
 from pathlib import Path
@@ -27,10 +27,10 @@ def postgres(folder, port=None):
             if subprocess.run(command, user=user, cwd=folder, stdout=output, stderr=output).returncode:
                 sys.exit(f"{command[0]} failed:\n{(folder / 'output').read_text()}")
 
-    run("initdb", "--pgdata", data, "--username", "bench", "--auth", "trust", "--encoding", "UTF8", "--locale", "C")
+    run("initdb", "--no-sync", "--pgdata", data, "--username", "bench", "--auth", "trust", "--encoding", "UTF8", "--locale", "C")
     run("pg_ctl", "--pgdata", data, "--wait", "--log", folder / "log", "--options",
         f"-c listen_addresses='{'127.0.0.1' if port else ''}' -c port={port or 5432} -c unix_socket_directories='{folder}'", "start")
     try:
         yield f"postgresql://bench@/postgres?host={folder}&port={port or 5432}"
     finally:
-        run("pg_ctl", "--pgdata", data, "--mode", "fast", "stop")
+        run("pg_ctl", "--pgdata", data, "--mode", "immediate", "stop")

@@ -64,6 +64,8 @@ use crate::{
 /// - `other_readers`: whether other processes may read the file meanwhile. Default: `True`.
 /// - `two_phase_commit`: one more fsync for each commit, and safety against a writer who chooses what is written around a
 ///   crash. Default: `False`.
+/// - `shared_timeout`: seconds that a call of a shared database waits for Postgres, 0.01 to 3,600; a change that waits behind
+///   another one, twice as long. Default: 10.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone, Default)]
@@ -146,6 +148,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "cache_bytes" => config.cache_bytes = count(value)?,
         "idle_flush" => config.idle_flush = optional().map(wait).transpose()?,
         "block_retry" => config.block_retry = wait(value)?,
+        "shared_timeout" => config.shared_timeout = wait(value)?,
         "index" => config.index = text()?.parse().map_err(failed)?,
         "vectors" => config.vectors = text()?.parse().map_err(failed)?,
         "precision" => config.precision = text()?.parse().map_err(failed)?,

@@ -84,6 +84,9 @@ pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
         None => format!("{error:?}"),
     };
     let raised = of_class(py, class, text);
+    if let Error::SharedDatabase { transient, .. } = error {
+        let _ = raised.value(py).setattr("transient", transient);
+    }
     let mut source = error.source();
     while let Some(error) = source {
         if let Some(Cause { raised: cause, .. }) = error.downcast_ref() {

@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use mnemon::{Error, MetadataFilter, recall::QueryOptions};
+use mnemon::{Error, Freshness, MetadataFilter, recall::QueryOptions};
 use pyo3::{
     exceptions::PyIndexError,
     prelude::*,
@@ -12,7 +12,7 @@ use pyo3::{
 use crate::{
     errors::{invalid, not_a, raised},
     message::Message,
-    values::{Count, List, Real, Text, Time, bad_filter, count, from_python, texts, to_python},
+    values::{Count, List, Real, Text, Time, bad_filter, count, from_python, number, texts, to_python},
 };
 
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
@@ -26,18 +26,20 @@ use crate::{
 /// `rerank` is how many of the best the engine's reranker scores. `unit` is what `k` counts: `"message"`, `"turn"` or
 /// `"session"`. `per_batch` is the most hits of each flushed batch. With `answerable`, there are no hits if the answerability
 /// is below it, 0 to 1. `previous` are the ids that the conversation's previous query found, in order: those that still match
-/// keep their positions. Raises `InvalidQueryError` and `InvalidFilterError`.
+/// keep their positions. `freshness` is as of an engine with `shared`, for this query alone. Raises `InvalidQueryError` and
+/// `InvalidFilterError`.
 #[pyclass(frozen, eq, from_py_object, module = "mnemon")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Query {
     pub(crate) query: mnemon::Query,
-    /// The time budget in seconds: the crate's options of a query are without it.
+    /// The time budget in seconds, and the freshness: the crate's options of a query are without them.
     within: Option<f64>,
+    freshness: Option<Freshness>,
 }
 
 impl From<mnemon::Query> for Query {
     fn from(query: mnemon::Query) -> Self {
-        Query { query, within: None }
+        Query { query, within: None, freshness: None }
     }
 }
 
@@ -47,7 +49,7 @@ impl Query {
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
         ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
         half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
-        unit = None, as_of = None, per_batch = None, answerable = None, previous = None))]
+        unit = None, as_of = None, per_batch = None, answerable = None, previous = None, freshness = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -78,6 +80,7 @@ impl Query {
         per_batch: Option<Count<usize>>,
         answerable: Option<Real>,
         previous: Option<List<Text>>,
+        freshness: Option<FreshnessLike>,
     ) -> PyResult<Self> {
         let mut options = QueryOptions::default();
         options.k = k;
@@ -109,7 +112,9 @@ impl Query {
         if let Some(Real(within)) = within {
             query = query.within(seconds(py, within)?);
         }
-        Ok(Query { query, within: within.map(|within| within.0) })
+        let freshness = freshness.map(|freshness| freshness.0);
+        let query = freshness.into_iter().fold(query, mnemon::Query::freshness);
+        Ok(Query { query, within: within.map(|within| within.0), freshness })
     }
 
     #[getter]
@@ -146,6 +151,12 @@ impl Query {
         if let Some(within) = self.within {
             keywords.set_item("within", within)?;
         }
+        match self.freshness {
+            Some(Freshness::Within(time)) => keywords.set_item("freshness", time.as_secs_f64())?,
+            Some(Freshness::Local) => keywords.set_item("freshness", "local")?,
+            Some(_) => keywords.set_item("freshness", "latest")?,
+            None => {}
+        }
         Ok(keywords)
     }
 }
@@ -173,6 +184,28 @@ impl QueryLike {
         match k {
             Some(Count(k)) => self.0.k(k),
             None => self.0,
+        }
+    }
+}
+
+/// How far reads may be behind a shared database.
+pub(crate) struct FreshnessLike(pub(crate) Freshness);
+
+impl<'py> FromPyObject<'_, 'py> for FreshnessLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        if !object.is_instance_of::<PyString>() {
+            return Ok(FreshnessLike(Freshness::Within(seconds(py, number(&object)?)?)));
+        }
+        match &*object.extract::<Text>()? {
+            "latest" => Ok(FreshnessLike(Freshness::Latest)),
+            "local" => Ok(FreshnessLike(Freshness::Local)),
+            name => {
+                let needed = "\"latest\", \"local\" or a number of seconds is needed here";
+                Err(invalid(py, format!("{needed}, not {name:?}")))
+            }
         }
     }
 }
@@ -260,7 +293,9 @@ impl Hit {
 ///
 /// `cut_short`: the time budget was over before the search was complete. `pending`: the number of messages that were
 /// searched by words alone. `answerability`: the estimated probability that the namespace has something about the
-/// query, 0 to 1.
+/// query, 0 to 1. In an engine with `shared`, `version` is that of the namespace, which rises by one with each change on
+/// any machine, and `age` the seconds ago at which nothing was missing that other machines had stored; `None` elsewhere,
+/// for several namespaces, and `age` until Postgres has answered.
 #[pyclass(frozen, sequence, module = "mnemon")]
 pub(crate) struct Hits {
     hits: Vec<Py<Hit>>,
@@ -270,13 +305,19 @@ pub(crate) struct Hits {
     pending: usize,
     #[pyo3(get)]
     answerability: f32,
+    #[pyo3(get)]
+    version: Option<u64>,
+    /// In seconds.
+    #[pyo3(get)]
+    age: Option<f64>,
 }
 
 impl Hits {
     pub(crate) fn new(py: Python<'_>, hits: mnemon::Hits) -> PyResult<Self> {
         let (cut_short, pending, answerability) = (hits.cut_short(), hits.pending(), hits.answerability());
+        let (version, age) = (hits.version(), hits.age().map(|age| age.as_secs_f64()));
         let hits = hits.into_iter().map(|hit| Py::new(py, Hit(hit))).collect::<PyResult<_>>()?;
-        Ok(Hits { hits, cut_short, pending, answerability })
+        Ok(Hits { hits, cut_short, pending, answerability, version, age })
     }
 }
 

@@ -278,7 +278,9 @@ def test_messages_queries_and_settings_are_copied_and_pickled() -> None:
         Query("hi"),
         Query("hi", k=3, session="s", role="user", since=time, where={"a": {"$lt": 1}}, ids=["b", "a"], except_ids=["c"],
               strategy="weighted:0.5", half_life=3.5, within=0.25, unit="turn", keep_duplicates=True, diversity=0.5, rerank=7,
-              neighbors=False, time="filter", now=time, per_batch=2, answerable=0.25, previous=["b", "a"]),
+              neighbors=False, time="filter", now=time, per_batch=2, answerable=0.25, previous=["b", "a"], freshness=0.1),
+        Query("hi", freshness="latest"),
+        Query("hi", freshness="local"),
         Config(),
         Config(m=8, idle_flush=None, target_recall=0.9, encryption_key=bytes(range(32)), embedding_cache_file="x"),
     ]
@@ -346,6 +348,13 @@ def failing_calls(engine: Engine, folder: Path) -> list[Callable[[], Any]]:
         lambda: Engine(folder / "none", create=False),
         lambda: Engine(folder / "none", read_only=True),
         lambda: Engine(read_only=True),
+        lambda: Engine(shared="postgres://localhost/memory"),
+        lambda: Engine(path, shared="postgres://localhost/memory", read_only=True),
+        lambda: Engine(folder / "new", shared="localhost"),
+        lambda: Engine(folder / "new", shared=5),  # type: ignore[arg-type]
+        lambda: Engine(folder / "new", freshness="soon"),  # type: ignore[arg-type]
+        lambda: Engine(folder / "new", freshness=-1),
+        lambda: Engine(folder / "new", config=Config(shared_timeout=0)),
         lambda: Engine(text),
         lambda: Engine(folder / "a" / "b" / "c"),
         lambda: Engine(folder),
@@ -394,6 +403,8 @@ def failing_calls(engine: Engine, folder: Path) -> list[Callable[[], Any]]:
         lambda: Query("x", where={"a": {"$bigger": 1}}),
         lambda: Query("x", where={"$or": 5}),
         lambda: Query("x", half_life=float("nan")),
+        lambda: Query("x", freshness="soon"),  # type: ignore[arg-type]
+        lambda: Query("x", freshness=timedelta(seconds=1)),  # type: ignore[arg-type]
         lambda: Message("x", "wizard"),  # type: ignore[arg-type]
         lambda: Message([{"type": "smell"}]),
         lambda: Message.from_dict({"content": "x"}),
@@ -476,7 +487,7 @@ def test_the_docs_of_settings_and_errors_stand_here() -> None:
         assert "Default: " in field, name
     source = (Path(__file__).parents[1] / "src" / "config.rs").read_text()
     names = set(re.findall(r'^        "(\w+)" =>', source, re.MULTILINE))
-    assert names == {field.partition("`")[0] for field in Config.__doc__.split("- `")[1:]} and len(names) == 27
+    assert names == {field.partition("`")[0] for field in Config.__doc__.split("- `")[1:]} and len(names) == 28
     for name, error in vars(mnemon).items():
         if isinstance(error, type) and issubclass(error, MnemonError):
             assert error.__doc__ and "crate" not in error.__doc__ and error.__module__ == "mnemon._errors", name

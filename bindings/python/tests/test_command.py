@@ -1,7 +1,6 @@
 """`python -m mnemon`."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -39,19 +38,12 @@ def test_what_the_wheel_leaves_out_says_what_to_install(tmp_path: Path) -> None:
         ("serve", ["serve", "--db", db, "--listen", "127.0.0.1:0"]),
         ("mcp", ["mcp", "--db", db]),
         ("token", ["token", "--help"]),
-        ("share", ["share", "--db", db]),
-        ("unshare", ["unshare"]),
         ("bench", ["bench", "recall", "--messages", "x"]),
-        ("--shared", ["stats", "--db", db, "--shared", "postgres://nowhere"]),
-        ("--freshness", ["--freshness", "local", "stats", "--db", db]),
     ]
     for name, arguments in commands:
         done = run(*arguments)
         assert done.returncode == 2 and f"no `{name}`" in done.stderr, (arguments, done.stderr)
         assert "cargo install --path crates/cli" in done.stderr, (arguments, done.stderr)
-    environment = os.environ | {"MNEMON_SHARED": "postgres://nowhere"}
-    done = subprocess.run([sys.executable, "-m", "mnemon", "namespaces", "--db", str(db)], capture_output=True, text=True, env=environment)
-    assert done.returncode == 2 and "no `MNEMON_SHARED`" in done.stderr, done.stderr
     assert not db.exists()
     error = json.loads(run("--format", "json", "serve").stderr)
     assert "cargo install" in str(error), error

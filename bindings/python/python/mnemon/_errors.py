@@ -158,7 +158,12 @@ class KeyUnavailableError(MnemonError):
 
 
 class SharedDatabaseError(MnemonError):
-    """The database that several machines share cannot be reached, or refused."""
+    """The database that several machines share cannot be reached, or refused the call. A change was not stored.
+
+    If `transient`, the same call may succeed later; otherwise the address, a right or a setting has to change.
+    """
+
+    transient: bool = False
 
 
 # Models.

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, final
 
 from ._async import AsyncCollection, AsyncEngine, AsyncProfile
-from ._options import BlockLike, ChatModel, EmbedderLike, MessageLike, Messages, Time, VectorLike, VectorsLike
+from ._options import BlockLike, ChatModel, EmbedderLike, Freshness, MessageLike, Messages, Time, VectorLike, VectorsLike
 from ._protocols import Reranker
 from ._reports import (
     BlockStatus,
@@ -115,6 +115,7 @@ class Query:
         per_batch: int | None = None,
         answerable: float | None = None,
         previous: Iterable[str] | None = None,
+        freshness: Freshness | None = None,
     ) -> Self: ...
     @property
     def text(self) -> str: ...
@@ -149,6 +150,10 @@ class Hits:
     def pending(self) -> int: ...
     @property
     def answerability(self) -> float: ...
+    @property
+    def version(self) -> int | None: ...
+    @property
+    def age(self) -> float | None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Hit]: ...
     def __getitem__(self, index: int, /) -> Hit: ...
@@ -210,6 +215,7 @@ class Config:
         durability: Literal["disk", "process"] = ...,
         two_phase_commit: bool = ...,
         other_readers: bool = ...,
+        shared_timeout: float = ...,
         encryption_key: bytes | None = ...,
     ) -> Self: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
@@ -225,6 +231,8 @@ class Engine:
         reranker: _Path | Reranker | None = None,
         create: bool = True,
         read_only: bool = False,
+        shared: str | None = None,
+        freshness: Freshness | None = None,
     ) -> Self: ...
     @property
     def model(self) -> ModelIdentity: ...

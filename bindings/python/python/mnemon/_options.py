@@ -36,6 +36,8 @@ MessageLike: TypeAlias = Message | dict[str, Any] | Dumped | str
 Messages: TypeAlias = MessageLike | Iterable[Message] | Iterable[dict[str, Any]] | Iterable[str] | Iterable[MessageLike]
 # Text is as RFC 3339 has it. A date is its first moment in UTC.
 Time: TypeAlias = datetime | date | str
+# How far reads may be behind a shared database; a number is of seconds.
+Freshness: TypeAlias = Literal["latest", "local"] | float
 ChatModel: TypeAlias = OpenAiChat | Callable[[ChatRequest], str | Message | dict[str, Any]]
 EmbedderLike: TypeAlias = str | PathLike[str] | Embedder | OpenAiEmbedder | GivenVectors
 # An array, such as numpy's, or a sequence of numbers; and an array of two dimensions, or a sequence of vectors.
@@ -52,6 +54,8 @@ class EngineOptions(TypedDict, total=False):
     reranker: str | PathLike[str] | Reranker | None
     create: bool
     read_only: bool
+    shared: str | None
+    freshness: Freshness | None
 
 
 class MemoryOptions(TypedDict, total=False):
