@@ -1,7 +1,7 @@
-"""What tests of several frameworks need: a chat that another program stored, and a clock beside a call."""
+"""What tests of several frameworks need: a chat that another program stored, a clock beside a call, and changes by other machines."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from threading import Event
 from typing import Any, TypeVar
 
@@ -58,3 +58,20 @@ async def beside(call: Awaitable[T], embedder: SlowEmbedder) -> T:
     assert not task.done()
     embedder.go.set()
     return await asyncio.wait_for(task, 20)
+
+
+class Overtaken:
+    """An engine whose batch of a number, which reads what a change is computed from, another machine's change follows at once."""
+
+    def __init__(self, engine: Engine, number: int, other: Callable[[], Any]) -> None:
+        self.whole, self.number, self.other = engine, number, other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    def document_batch(self, operations: Any) -> Any:
+        outcomes = self.whole.document_batch(operations)
+        self.number -= 1
+        if self.number == 0:
+            self.other()
+        return outcomes
