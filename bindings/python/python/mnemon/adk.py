@@ -1,7 +1,7 @@
 """The session and memory services of Google's ADK on an engine. Need the package `google-adk`."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -21,12 +21,13 @@ with needs("mnemon.adk", "google-adk", "google"):
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
-    from google.adk.sessions import BaseSessionService, Session, State
+    from google.adk.sessions import BaseSessionService, Session
     from google.adk.sessions._session_util import extract_state_delta
     from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
     from google.genai import types
     from pydantic_core import to_jsonable_python
 
+State = dict[str, Any]
 # In a message's metadata: an event as JSON, of a session or of a memory.
 KEY, MEMORY = "adk", "adk_memory"
 STATE = "state"
@@ -45,8 +46,8 @@ class MnemonSessionService(BaseSessionService):
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
-    on. Calls may come from any thread, and from any number of services and processes of one database. Cost: `get_session` passes over as
-    many messages as it returns.
+    on. Calls may come from any thread, and from any number of services and processes of one database. Cost: `get_session` passes over the
+    messages of the session, or the last `num_recent_events`.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "sessions")) -> None:
@@ -54,9 +55,9 @@ class MnemonSessionService(BaseSessionService):
         self.prefix = tuple(prefix)
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self, *, app_name: str, user_id: str, state: State | None = None, session_id: str | None = None
     ) -> Session:
-        return await finish(self._create, app_name, user_id, (session_id or "").strip() or str(uuid4()), _scopes(state or {}))
+        return await finish(self._create, app_name, user_id, (session_id or "").strip() or str(uuid4()), _states(state or {}))
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -69,9 +70,9 @@ class MnemonSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         await finish(self._delete, app_name, user_id, session_id.strip())
 
-    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+    async def get_user_state(self, *, app_name: str, user_id: str) -> State:
         _, [text] = await wait(read, self.engine, self._places(app_name, user_id)[1:])
-        state: dict[str, Any] = json.loads(text or "{}")
+        state: State = json.loads(text or "{}")
         return state
 
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -92,7 +93,7 @@ class MnemonSessionService(BaseSessionService):
         space = space_of(*self.prefix, app, user)
         return [(space_of(*self.prefix, app), STATE), (space, STATE), *((space, key_of(KEY, id)) for id in sessions)]
 
-    def _create(self, app: str, user: str, id: str, scopes: dict[str, dict[str, Any]]) -> Session:
+    def _create(self, app: str, user: str, id: str, states: list[State]) -> Session:
         # Refuses an id that no message may have.
         Message("(session)", session=id)
         places = self._places(app, user, id)
@@ -101,7 +102,7 @@ class MnemonSessionService(BaseSessionService):
         def change(found: list[Head | None], texts: list[str | None]) -> Iterator[DocumentOperation]:
             if found[2]:
                 raise AlreadyExistsError(f"Session with id {id} already exists.")
-            yield from _merged(places, found, texts, scopes, fields)
+            yield from _merged(zip(places, found, texts, states, ({}, {}, fields), strict=True))
 
         update(self.engine, places, change)
         for session in self._sessions(app, user, [id]):
@@ -110,7 +111,7 @@ class MnemonSessionService(BaseSessionService):
 
     def _append(self, session: Session, event: Event, appended: list[Event]) -> None:
         places = self._places(session.app_name, session.user_id, session.id)
-        space, message, scopes = places[2][0], _message(event, session.id, KEY), _scopes(event.actions.state_delta)
+        space, message, states = places[2][0], _message(event, session.id, KEY), _states(event.actions.state_delta)
         time, revision = event.timestamp, uuid4().hex
         fields = {"session": session.id, "user": session.user_id, "time": time, "last": message.id, "revision": revision}
 
@@ -125,7 +126,7 @@ class MnemonSessionService(BaseSessionService):
             last = key_of(KEY, session.id, session.events[-1].id) if session.events else None
             if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
                 raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
-            yield from _merged(places, found, texts, scopes, fields)
+            yield from _merged(zip(places, found, texts, states, ({}, {}, fields), strict=True))
             yield DocumentOperation.put_messages(space, [message])
 
         # Agents that run in parallel share the object.
@@ -159,7 +160,7 @@ class MnemonSessionService(BaseSessionService):
         """Those of these sessions that there are, without events."""
         found, texts = read(self.engine, self._places(app, user, *ids))
         of_app, of_user, *states = (json.loads(text or "{}") for text in texts)
-        shared = {State.APP_PREFIX + key: of_app[key] for key in of_app} | {State.USER_PREFIX + key: of_user[key] for key in of_user}
+        shared = {f"app:{key}": of_app[key] for key in of_app} | {f"user:{key}": of_user[key] for key in of_user}
         sessions = []
         for id, head, state in zip(ids, found[2:], states, strict=True):
             if head:
@@ -242,22 +243,16 @@ class MnemonMemoryService(BaseMemoryService):
             update(self.engine, [deletion], change)
 
 
-def _scopes(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A state by who shares it, as JSON; a value that JSON does not have is its text, as in ADK's services."""
-    return extract_state_delta(to_jsonable_python(state, fallback=str, bytes_mode="base64"))
+def _states(state: State) -> list[State]:
+    """What of a state the app has, the user and the session, as JSON; a value that JSON does not have is its text, as in ADK's services."""
+    return list(extract_state_delta(to_jsonable_python(state, fallback=str, bytes_mode="base64")).values())
 
 
-def _merged(
-    places: Sequence[Place],
-    found: Sequence[Head | None],
-    texts: Sequence[str | None],
-    scopes: dict[str, dict[str, Any]],
-    fields: dict[str, Any],
-) -> Iterator[DocumentOperation]:
-    """The operations that add to the states of an app and a user, if there is something to add, and to a session's document."""
-    for place, head, text, state, beside in zip(places, found, texts, scopes.values(), ({}, {}, fields), strict=True):
-        if state or beside:
-            yield from puts(place, json.dumps(json.loads(text or "{}") | state), head, **beside)
+def _merged(documents: Iterable[tuple[Place, Head | None, str | None, State, State]]) -> Iterator[DocumentOperation]:
+    """The operations that add a state to each document, and fields beside it, if there is either."""
+    for place, head, text, state, fields in documents:
+        if state or fields:
+            yield from puts(place, json.dumps(json.loads(text or "{}") | state), head, **fields)
 
 
 def _parts(said: types.Content | None) -> list[Part]:

@@ -351,7 +351,7 @@ async def test_a_session_reads_what_others_stored_and_changed(engine: Engine) ->
     engine.put(space, [message.to_dict() | {"content": "My number is hidden."}])
     put_chat(engine, space, "s")
     read = await service.get_session(**ADA, session_id="s")
-    assert read is not None and texts(read)[0] == "My number is hidden."
+    assert read is not None and texts(read)[0] == "My number is hidden." and read.events[0].id == session.events[0].id
     assert [one.author for one in read.events] == ["user", "user", "user", "assistant", "user", "user", "assistant"]
     calls = read.events[3].get_function_calls()
     assert [(call.id, call.name, call.args) for call in calls] == [
@@ -430,7 +430,13 @@ async def test_events_and_memories_are_added_alone(engine: Engine) -> None:
     other = (await memory.search_memory(**ADA, query="another program")).memories[0]
     assert other.content.parts and other.content.parts[0].text == "Put by another program."
     await memory.delete_memory(**ADA, memory_id=other.id)
-    assert len((await memory.search_memory(**ADA, query="another program")).memories) == 1
+    [message] = engine.history("adk/memory/club/ada", "notes")
+    engine.put("adk/memory/club/ada", [message.to_dict() | {"content": "My kayak is sold."}])
+    [changed] = (await memory.search_memory(**ADA, query="kayak")).memories
+    assert changed.content.parts and (changed.id, changed.content.parts[0].text) == (more[1].id, "My kayak is sold.")
+    await memory.delete_memory(**ADA, memory_id=changed.id)
+    await memory.add_events_to_memory(**ADA, events=more)
+    assert (await memory.search_memory(**ADA, query="kayak")).memories == []
     with pytest.raises(ValueError, match="isoformat"):
         await memory.add_memory(**ADA, memories=[entry.model_copy(update={"timestamp": "yesterday"})])
 
