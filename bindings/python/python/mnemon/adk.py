@@ -239,8 +239,9 @@ class MnemonMemoryService(BaseMemoryService):
                 yield DocumentOperation.delete_messages(space, ids)
                 yield from puts(deletion, "deleted", found[0])
 
-        with turn_of(space):
-            update(self.engine, [deletion], change)
+        # Again for what was added just before, as nothing is added after that.
+        while update(self.engine, [deletion], change):
+            pass
 
 
 def _states(state: State) -> list[State]:

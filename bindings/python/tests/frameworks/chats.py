@@ -61,17 +61,19 @@ async def beside(call: Awaitable[T], embedder: SlowEmbedder) -> T:
 
 
 class Overtaken:
-    """An engine whose batch of a number, which reads what a change is computed from, another machine's change follows at once."""
+    """An engine whose call of a number, at which a change looks at what is there, another machine's change follows at once."""
 
-    def __init__(self, engine: Engine, number: int, other: Callable[[], Any]) -> None:
-        self.whole, self.number, self.other = engine, number, other
+    def __init__(self, engine: Engine, number: int, other: Callable[[], Any], call: str = "document_batch") -> None:
+        self.whole, self.number, self.other, self.call = engine, number, other, call
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.whole, name)
+        method = getattr(self.whole, name)
 
-    def document_batch(self, operations: Any) -> Any:
-        outcomes = self.whole.document_batch(operations)
-        self.number -= 1
-        if self.number == 0:
-            self.other()
-        return outcomes
+        def followed(*given: Any, **named: Any) -> Any:
+            result = method(*given, **named)
+            self.number -= 1
+            if self.number == 0:
+                self.other()
+            return result
+
+        return followed if name == self.call else method

@@ -441,6 +441,16 @@ async def test_events_and_memories_are_added_alone(engine: Engine) -> None:
         await memory.add_memory(**ADA, memories=[entry.model_copy(update={"timestamp": "yesterday"})])
 
 
+async def test_a_memory_that_another_machine_adds_meanwhile_is_deleted_too(engine: Engine) -> None:
+    memory, late, said = MnemonMemoryService(engine), MnemonMemoryService(engine), [event("I row on Thursday.")]
+    await memory.add_events_to_memory(**ADA, events=said, session_id="s")
+    add = memory.add_events_to_memory(**ADA, events=said, session_id="t")
+    late.engine = Overtaken(engine, 1, lambda: asyncio.run(add), "sessions")  # type: ignore[assignment]
+    await late.delete_memory(**ADA, memory_id=said[0].id)
+    await memory.add_events_to_memory(**ADA, events=said, session_id="u")
+    assert engine.sessions("adk/memory/club/ada") == []
+
+
 async def test_the_event_loop_goes_on() -> None:
     embedder = SlowEmbedder()
     with Engine(embedder=embedder) as engine:

@@ -68,6 +68,7 @@ def test_random_calls_do_what_the_database_in_memory_does(seed: int, tmp_path: P
             ("get_user_memories", [], {"user_id": maybe, "search_content": chance.choice([None, "1"]), "sort_by": "memory_id"}),
             ("delete_user_memory", [memory], {"user_id": maybe}),
             ("delete_user_memories", [[memory, "m0 of ada"]], {"user_id": user}),
+            ("clear_memories" if step % 5 == 0 else "get_user_memories", [], {}),
             ("upsert_knowledge_content", [KnowledgeRow(id=f"k{step % 4}", name=f"n{step}", description="d")], {}),
             ("get_knowledge_contents", [], {"sort_by": "id"}),
             ("delete_knowledge_content", [f"k{step % 4}"], {}),
