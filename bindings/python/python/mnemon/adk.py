@@ -336,8 +336,8 @@ def _memories(events: Sequence[Event], custom: Mapping[str, object]) -> list[Eve
 
 def _remembered(memory: MemoryEntry, custom: Mapping[str, object]) -> Event:
     time = datetime.fromisoformat(memory.timestamp) if memory.timestamp else datetime.now(UTC)
-    metadata = {**memory.custom_metadata, **custom}
-    return Event(id=memory.id or "", author=memory.author or "", content=memory.content, timestamp=time.timestamp(), custom_metadata=metadata)
+    fields: Any = {"content": memory.content, "custom_metadata": {**memory.custom_metadata, **custom}, "timestamp": time.timestamp()}
+    return Event(id=memory.id or "", author=memory.author or "", **fields)
 
 
 def _memory(message: Message) -> MemoryEntry:

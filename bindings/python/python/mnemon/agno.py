@@ -178,8 +178,8 @@ def _changes(rows: Iterable[Row], stored: Stored) -> Iterator[DocumentOperation]
             yield from _forgets(head or {}, fields)
             if said:
                 at = row.row.get("created_at")
-                created_at = at and datetime.fromtimestamp(to_epoch_s(at), UTC)
-                messages = [Message(said[role], role, id=id, session=fields["session"], created_at=created_at) for role, id in zip(said, ids)]
+                common: Any = {"session": fields["session"], "created_at": at and datetime.fromtimestamp(to_epoch_s(at), UTC)}
+                messages = [Message(said[role], role, id=id, **common) for role, id in zip(said, ids, strict=True)]
                 yield DocumentOperation.put_messages(fields["space"], messages)
     for place, (head, _) in stored.items():
         yield DocumentOperation.expect(*place, head)
