@@ -6,16 +6,17 @@ the assistant's, and what else a tool's message has is the user's. Media stay me
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
 from ._errors import ClosedError, InvalidValueError, MnemonError
 from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
+_T = TypeVar("_T")
 
 # Adapters share these locks, so that none has to be made for each session.
 LOCKS = [Lock() for _ in range(64)]
@@ -99,6 +100,15 @@ def text_of(parts: Sequence[Part]) -> str:
     """The text of parts, as `Message.text` has it."""
     texts = {"text": "text", "tool_result": "content"}
     return "\n".join(part[texts[part["type"]]] for part in parts if part["type"] in texts)
+
+
+def kept(message: Message, key: str, load: Callable[[Any], _T], parts: Callable[[_T], list[Part]]) -> _T | None:
+    """What an adapter keeps in a message's metadata; `None` if another program stored the message, or changed its text since."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        item = load(message.metadata[key])
+        if text_of(parts(item)) == message.text:
+            return item
+    return None
 
 
 def described(part: Part) -> str:

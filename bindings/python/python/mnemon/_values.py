@@ -110,14 +110,31 @@ def deletes(place: Place, old: Head | None) -> Iterator[DocumentOperation]:
         yield from drops(place, {}, old)
 
 
-def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> None:
-    """Commits a change that is computed from what was read and expects it, and computes it again if that has changed."""
-    while True:
+def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> bool:
+    """Commits a change that is computed from what was read and expects it, and computes it again if that has changed.
+
+    Returns whether there was anything to change.
+    """
+    while operations := list(change()):
         try:
-            engine.document_batch(list(change()))
-            return
+            engine.document_batch(operations)
+            return True
         except DocumentChangedError:
             continue
+    return False
+
+
+def update(
+    engine: Engine, places: Sequence[Place], change: Callable[[list[Head | None], list[str | None]], Iterable[DocumentOperation]]
+) -> bool:
+    """Commits a change that is computed from the documents at places and their texts, as `commit` does, and expects them."""
+
+    def expecting() -> list[DocumentOperation]:
+        found, texts = read(engine, places)
+        operations = list(change(found, texts))
+        return operations and [*expects(places, found), *operations]
+
+    return commit(engine, expecting)
 
 
 def replace(engine: Engine, new: Mapping[Place, tuple[str, dict[str, Any]] | None]) -> None:

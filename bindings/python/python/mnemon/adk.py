@@ -1,7 +1,7 @@
 """The session and memory services of Google's ADK on an engine. Need the package `google-adk`."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -9,26 +9,27 @@ from uuid import uuid4
 
 from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
-from ._errors import SessionNotFoundError as NoSessionError
 from ._mnemon import DocumentOperation, Engine, Message
-from ._values import ALL, Head, Place, commit, deletes, expects, heads, key_of, puts, read, space_of
+from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of, update
 from ._wait import finish, wait
 
 with needs("mnemon.adk", "google-adk", "google"):
     from google.adk.errors import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.errors.session_not_found_error import SessionNotFoundError
-    from google.adk.events import Event
+    from google.adk.events import Event, EventActions
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
-    from google.adk.sessions import BaseSessionService, Session, State
+    from google.adk.sessions import BaseSessionService, Session
+    from google.adk.sessions._session_util import extract_state_delta
     from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
     from google.genai import types
     from pydantic_core import to_jsonable_python
 
-# In a message's metadata: an event as JSON; a memory's content as JSON, its id and what else it has.
-KEY, MEMORY, ID, CUSTOM = "adk", "adk_memory", "adk_id", "adk_custom"
+State = dict[str, Any]
+# In a message's metadata: an event as JSON, of a session or of a memory.
+KEY, MEMORY = "adk", "adk_memory"
 STATE = "state"
 # What a message of an event without text and calls says.
 EMPTY: list[Part] = [{"type": "text", "text": "(event)"}]
@@ -44,8 +45,9 @@ class MnemonSessionService(BaseSessionService):
     An event has at most 1 MiB of text and 4 MiB as JSON, a session's id 512 bytes. Spaces around an id are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
-    already is not appended again. Changes are durable, and done to their end before a cancellation goes on. Calls may come from any
-    thread and any number of services. Cost: `get_session` passes over all messages of the session.
+    already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
+    on. Calls may come from any thread, and from any number of services and processes of one database. Cost: `get_session` passes over the
+    messages of the session, or the last `num_recent_events`.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "sessions")) -> None:
@@ -53,9 +55,9 @@ class MnemonSessionService(BaseSessionService):
         self.prefix = tuple(prefix)
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self, *, app_name: str, user_id: str, state: State | None = None, session_id: str | None = None
     ) -> Session:
-        return await finish(self._create, app_name, user_id, (session_id or "").strip() or str(uuid4()), _scopes(state or {}))
+        return await finish(self._create, app_name, user_id, (session_id or "").strip() or str(uuid4()), _states(state or {}))
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -68,9 +70,9 @@ class MnemonSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         await finish(self._delete, app_name, user_id, session_id.strip())
 
-    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+    async def get_user_state(self, *, app_name: str, user_id: str) -> State:
         _, [text] = await wait(read, self.engine, self._places(app_name, user_id)[1:])
-        state: dict[str, Any] = json.loads(text or "{}")
+        state: State = json.loads(text or "{}")
         return state
 
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -91,116 +93,85 @@ class MnemonSessionService(BaseSessionService):
         space = space_of(*self.prefix, app, user)
         return [(space_of(*self.prefix, app), STATE), (space, STATE), *((space, key_of(KEY, id)) for id in sessions)]
 
-    def _create(self, app: str, user: str, id: str, scopes: dict[str, dict[str, Any]]) -> Session:
+    def _create(self, app: str, user: str, id: str, states: list[State]) -> Session:
         # Refuses an id that no message may have.
         Message("(session)", session=id)
         places = self._places(app, user, id)
         fields = {"session": id, "user": user, "time": datetime.now(UTC).timestamp(), "last": None, "revision": uuid4().hex}
 
-        def change() -> Iterator[DocumentOperation]:
-            found, texts = read(self.engine, places)
+        def change(found: list[Head | None], texts: list[str | None]) -> Iterator[DocumentOperation]:
             if found[2]:
                 raise AlreadyExistsError(f"Session with id {id} already exists.")
-            yield from expects(places, found)
-            yield from _shared(places, found, texts, scopes)
-            yield from puts(places[2], _head(scopes["session"]), None, **fields)
+            yield from _merged(zip(places, found, texts, states, ({}, {}, fields), strict=True))
 
-        with turn_of(*places[2]):
-            commit(self.engine, change)
-            [(session, _)] = self._sessions(app, user, [id])
+        update(self.engine, places, change)
+        for session in self._sessions(app, user, [id]):
             return session
+        raise SessionNotFoundError(f"Session {id} was deleted as soon as it was created.")
 
     def _append(self, session: Session, event: Event, appended: list[Event]) -> None:
         places = self._places(session.app_name, session.user_id, session.id)
-        space, message, scopes = places[2][0], _message(event, session.id), _scopes(event.actions.state_delta)
-        last = key_of(session.id, session.events[-1].id) if session.events else None
-        revision = uuid4().hex
-        fields = {"session": session.id, "user": session.user_id, "time": event.timestamp, "last": message.id, "revision": revision}
+        space, message, states = places[2][0], _message(event, session.id, KEY), _states(event.actions.state_delta)
+        time, revision = event.timestamp, uuid4().hex
+        fields = {"session": session.id, "user": session.user_id, "time": time, "last": message.id, "revision": revision}
 
-        def change() -> Iterator[DocumentOperation]:
-            found, texts = read(self.engine, places)
-            head, text = found[2], texts[2]
-            if head is None or text is None:
+        def change(found: list[Head | None], texts: list[str | None]) -> Iterator[DocumentOperation]:
+            head, marker = found[2], session._storage_update_marker
+            if head is None:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            # The same if it is given again, after a process that ended before its message was stored.
-            if head["last"] != message.id:
-                kept, marker = json.loads(text), session._storage_update_marker
-                if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
-                    raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
-                if kept["event"]:
-                    self.engine.put(space, [_message(Event.model_validate_json(kept["event"]), session.id)])
-                yield from _shared(places, found, texts, scopes)
-                text = _head(kept["state"] | scopes["session"], event if any(scopes.values()) else None)
-            yield from expects(places, found)
-            yield from puts(places[2], text, head, **fields)
-
-        def stored() -> Iterator[DocumentOperation]:
-            [head], [text] = read(self.engine, places[2:])
-            if head and text and head["last"] == message.id and (kept := json.loads(text))["event"]:
-                yield from expects(places[2:], [head])
-                yield from puts(places[2], _head(kept["state"]), head, **fields)
-
-        with turn_of(*places[2]):
             if old := self.engine.get(space, message.id):
                 if old.metadata != message.metadata:
                     raise AlreadyExistsError(f"Session {session.id} has another event {event.id}: give events ids of their own.")
                 return
-            commit(self.engine, change)
-            self.engine.put(space, [message])
-            if any(scopes.values()):
-                commit(self.engine, stored)
-            session.last_update_time, session._storage_update_marker = event.timestamp, revision
-            appended.append(event)
+            last = key_of(KEY, session.id, session.events[-1].id) if session.events else None
+            if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
+                raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
+            yield from _merged(zip(places, found, texts, states, ({}, {}, fields), strict=True))
+            yield DocumentOperation.put_messages(space, [message])
+
+        # Agents that run in parallel share the object.
+        with turn_of(*places[2]):
+            if update(self.engine, places, change):
+                session.last_update_time, session._storage_update_marker = time, revision
+                appended.append(event)
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
-        place = self._places(app, user, id)[2]
-        with turn_of(*place):
-            found, stored = list(self._sessions(app, user, [id])), self.engine.history(place[0], id)
-        for session, pending in found:
-            names = names_of(stored)
-            events = [event for message in stored for event in _events(message, names)]
-            if pending and all(event.id != pending.id for event in events):
-                events.append(pending)
-            if config.after_timestamp is not None:
-                events = [event for event in events if event.timestamp >= config.after_timestamp]
-            if config.num_recent_events is not None:
-                events = events[max(len(events) - config.num_recent_events, 0) :]
-            session.events = events
+        [(space, _)] = self._places(app, user, id)[2:]
+        limit, after, before, stored = config.num_recent_events, config.after_timestamp, None, list[Message]()
+        # Until the messages are of the session as it is.
+        while before != (found := self._sessions(app, user, [id])):
+            before, stored = found, self.engine.history(space, id, limit=limit)
+        names = names_of(stored)
+        events = [event for message in stored for event in _events(message, names)]
+        for session in found:
+            session.events = [event for event in events[-(limit or 0) :] if after is None or event.timestamp >= after]
             return session
         return None
 
     def _list(self, app: str, user: str | None) -> list[Session]:
         space = space_of(*self.prefix, app, *([] if user is None else [user]))
-        found = self.engine.documents(space).search(where={"session": {"$exists": True}}, below=user is None, limit=ALL)
         ids: dict[str, list[str]] = {}
-        for document in found:
+        for document in self.engine.documents(space).search(where={"session": {"$exists": True}}, below=user is None, limit=ALL):
             ids.setdefault(document.value["user"], []).append(document.value["session"])
-        sessions = [session for owner in ids for session, _ in self._sessions(app, owner, ids[owner])]
+        sessions = [session for owner in ids for session in self._sessions(app, owner, ids[owner])]
         return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))
 
-    def _sessions(self, app: str, user: str, ids: Sequence[str]) -> Iterator[tuple[Session, Event | None]]:
-        """Those of these sessions that there are, without events; and the event whose message may be missing yet."""
+    def _sessions(self, app: str, user: str, ids: Sequence[str]) -> list[Session]:
+        """Those of these sessions that there are, without events."""
         found, texts = read(self.engine, self._places(app, user, *ids))
-        of_app, of_user = (json.loads(text or "{}") for text in texts[:2])
-        shared = {State.APP_PREFIX + key: of_app[key] for key in of_app} | {State.USER_PREFIX + key: of_user[key] for key in of_user}
-        for id, head, text in zip(ids, found[2:], texts[2:], strict=True):
-            if head and text is not None:
-                kept = json.loads(text)
-                session = Session(id=id, app_name=app, user_id=user, state=kept["state"] | shared, last_update_time=head["time"])
-                session._storage_update_marker = head["revision"]
-                yield session, Event.model_validate_json(kept["event"]) if kept["event"] else None
+        of_app, of_user, *states = (json.loads(text or "{}") for text in texts)
+        shared = {f"app:{key}": of_app[key] for key in of_app} | {f"user:{key}": of_user[key] for key in of_user}
+        sessions = []
+        for id, head, state in zip(ids, found[2:], states, strict=True):
+            if head:
+                sessions.append(Session(id=id, app_name=app, user_id=user, state=state | shared, last_update_time=head["time"]))
+                sessions[-1]._storage_update_marker = head["revision"]
+        return sessions
 
     def _delete(self, app: str, user: str, id: str) -> None:
-        place = self._places(app, user, id)[2]
-
-        def change() -> list[DocumentOperation]:
-            found = heads(self.engine, [place])
-            return [*expects([place], found), *deletes(place, found[0])]
-
-        with turn_of(*place):
-            with suppress(NoSessionError):
-                self.engine.delete_session(place[0], id)
-            commit(self.engine, change)
+        [place] = self._places(app, user, id)[2:]
+        messages = DocumentOperation.delete_session(place[0], id)
+        update(self.engine, [place], lambda found, _: [messages, *deletes(place, found[0])])
 
 
 class MnemonMemoryService(BaseMemoryService):
@@ -209,7 +180,7 @@ class MnemonMemoryService(BaseMemoryService):
     The memories of a user are the messages of the namespace `prefix/app/user`; other messages there are memories, too. `search_memory`
     finds the `k` best by meaning and by words. A session that is added again replaces what was added of it; events without text are left
     out. What `delete_memory` deleted, a session that is added again does not bring back. `add_memory` and custom metadata are kept as
-    given.
+    given. A call's changes are one commit.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "memory"), k: int = 10) -> None:
@@ -234,9 +205,7 @@ class MnemonMemoryService(BaseMemoryService):
     async def add_memory(
         self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None = None
     ) -> None:
-        custom = dict(custom_metadata or {})
-        entries = [memory.model_copy(update={"custom_metadata": memory.custom_metadata | custom}) for memory in memories]
-        await finish(self._add, app_name, user_id, NOTES, entries)
+        await finish(self._add, app_name, user_id, NOTES, [_remembered(memory, custom_metadata or {}) for memory in memories])
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         hits = await wait(search, self.engine, space_of(*self.prefix, app_name, user_id), query, k=self.k)
@@ -246,48 +215,45 @@ class MnemonMemoryService(BaseMemoryService):
         if memory_id:
             await finish(self._delete, space_of(*self.prefix, app_name, user_id), memory_id)
 
-    def _add(self, app: str, user: str, session: str, entries: Sequence[MemoryEntry], *, replaces: bool = False) -> None:
+    def _add(self, app: str, user: str, session: str, events: Sequence[Event], *, replaces: bool = False) -> None:
         space = space_of(*self.prefix, app, user)
-        with turn_of(space):
-            deleted = heads(self.engine, [(space, key_of(MEMORY, entry.id or "")) for entry in entries])
-            new = [_remembered(entry, session) for entry, head in zip(entries, deleted, strict=True) if head is None]
+        deletions = [(space, key_of(MEMORY, event.id)) for event in events]
+
+        def change(found: list[Head | None], _: list[str | None]) -> Iterator[DocumentOperation]:
+            new = [_message(event, session, MEMORY) for event, deleted in zip(events, found, strict=True) if not deleted]
             if replaces:
                 old = {message.id for message in self.engine.history(space, session) if MEMORY in message.metadata}
-                self.engine.delete(space, old - {message.id for message in new})
-            self.engine.put(space, new)
+                yield DocumentOperation.delete_messages(space, old - {message.id for message in new})
+            yield DocumentOperation.put_messages(space, new)
+
+        with turn_of(space):
+            update(self.engine, deletions, change)
 
     def _delete(self, space: str, id: str) -> None:
-        with turn_of(space):
+        deletion = (space, key_of(MEMORY, id))
+
+        def change(found: list[Head | None], _: list[str | None]) -> Iterator[DocumentOperation]:
             # An event may be in several sessions, as after a copy.
             ids = [id, *(key_of(MEMORY, session["session"], id) for session in self.engine.sessions(space))]
-            if self.engine.delete(space, ids):
-                self.engine.documents(space).put(key_of(MEMORY, id), {"deleted": True}, index=[])
+            if any(self.engine.get(space, id) for id in ids):
+                yield DocumentOperation.delete_messages(space, ids)
+                yield from puts(deletion, "deleted", found[0])
+
+        # Again for what was added just before, as nothing is added after that.
+        while update(self.engine, [deletion], change):
+            pass
 
 
-def _scopes(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """A state by who shares it, as JSON; a value that JSON does not have is its text, as in ADK's services."""
-    scopes: dict[str, dict[str, Any]] = {"app": {}, "user": {}, "session": {}}
-    for key, value in to_jsonable_python(state, fallback=str, bytes_mode="base64").items():
-        scope, colon, name = key.partition(":")
-        if colon and scope in ("app", "user"):
-            scopes[scope][name] = value
-        elif not key.startswith(State.TEMP_PREFIX):
-            scopes["session"][key] = value
-    return scopes
+def _states(state: State) -> list[State]:
+    """What of a state the app has, the user and the session, as JSON; a value that JSON does not have is its text, as in ADK's services."""
+    return list(extract_state_delta(to_jsonable_python(state, fallback=str, bytes_mode="base64")).values())
 
 
-def _shared(
-    places: Sequence[Place], found: Sequence[Head | None], texts: Sequence[str | None], scopes: dict[str, dict[str, Any]]
-) -> Iterator[DocumentOperation]:
-    """The operations that change the states of the app and the user."""
-    for place, head, text, scope in zip(places, found, texts, ("app", "user"), strict=False):
-        if scopes[scope]:
-            yield from puts(place, json.dumps(json.loads(text or "{}") | scopes[scope]), head)
-
-
-def _head(state: dict[str, Any], pending: Event | None = None) -> str:
-    """What the document of a session keeps: its state, and the event that changes it until its message is stored."""
-    return json.dumps({"state": state, "event": pending.model_dump_json(exclude_defaults=True) if pending else None})
+def _merged(documents: Iterable[tuple[Place, Head | None, str | None, State, State]]) -> Iterator[DocumentOperation]:
+    """The operations that add a state to each document, and fields beside it, if there is either."""
+    for place, head, text, state, fields in documents:
+        if state or fields:
+            yield from puts(place, json.dumps(json.loads(text or "{}") | state), head, **fields)
 
 
 def _parts(said: types.Content | None) -> list[Part]:
@@ -304,36 +270,44 @@ def _parts(said: types.Content | None) -> list[Part]:
     return parts
 
 
-def _message(event: Event, session: str) -> Message:
+def _message(event: Event, session: str, key: str) -> Message:
     parts = _parts(event.content)
     results = parts and all(part["type"] == "tool_result" for part in parts)
     return Message(
         parts or EMPTY,
-        "tool" if results else "user" if event.author == "user" else "assistant",
-        id=key_of(session, event.id),
+        "tool" if results else "user" if event.author in ("user", "") else "assistant",
+        id=key_of(key, session, event.id),
         session=session,
         name=event.author or None,
         created_at=datetime.fromtimestamp(event.timestamp, UTC),
-        metadata={KEY: event.model_dump_json(exclude_defaults=True)},
+        metadata={key: event.model_dump_json(exclude_defaults=True, fallback=str)},
     )
+
+
+def _stored(message: Message, key: str, names: dict[str, str]) -> Event | None:
+    """The event that a service stored, with what another program put in the place of its content; `None` if there was none."""
+    with suppress(KeyError, TypeError, ValueError):
+        event = Event.model_validate_json(message.metadata[key])
+        if text_of(_parts(event.content) or EMPTY) != message.text:
+            event.content = _content(message.role, message.content, names)
+        return event
+    return None
 
 
 def _events(message: Message, names: dict[str, str]) -> list[Event]:
     """The event that a service stored, or those that a message of another program is."""
-    try:
-        event = Event.model_validate_json(message.metadata[KEY])
-        if text_of(_parts(event.content) or EMPTY) == message.text:
-            return [event]
-    except (KeyError, TypeError, ValueError):
-        pass
-    time = message.created_at.timestamp() if message.created_at else 0.0
+    if event := _stored(message, KEY, names):
+        return [event]
     events = []
     for role, parts in turns_of(message):
-        content = types.Content(role="model" if role == "assistant" else "user", parts=[_part(part, role, names) for part in parts])
         author = message.name or "assistant" if role == "assistant" else "user"
-        events.append(Event(author=author, content=content, timestamp=time))
+        events.append(Event(author=author, content=_content(role, parts, names), timestamp=_time(message)))
     events[0].id = message.id
     return events
+
+
+def _content(role: str, parts: Sequence[Part], names: dict[str, str]) -> types.Content:
+    return types.Content(role="model" if role == "assistant" else "user", parts=[_part(part, role, names) for part in parts])
 
 
 def _part(part: Part, role: str, names: dict[str, str]) -> types.Part:
@@ -350,47 +324,29 @@ def _part(part: Part, role: str, names: dict[str, str]) -> types.Part:
     return types.Part(text=described(part))
 
 
-def _said(content: types.Content | None) -> str:
-    return text_of([part for part in _parts(content) if part["type"] == "text"])
+def _time(message: Message) -> float:
+    return message.created_at.timestamp() if message.created_at else 0.0
 
 
-def _memories(events: Sequence[Event], custom: Mapping[str, object]) -> list[MemoryEntry]:
-    return [
-        MemoryEntry(
-            content=event.content,
-            custom_metadata=dict(custom),
-            id=event.id,
-            author=event.author,
-            timestamp=datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
-        )
-        for event in events
-        if event.content and _said(event.content)
-    ]
+def _memories(events: Sequence[Event], custom: Mapping[str, object]) -> list[Event]:
+    """The events that have text, as memories."""
+    said = [event for event in events if any(part["type"] == "text" for part in _parts(event.content))]
+    return [event.model_copy(update={"actions": EventActions(), "custom_metadata": dict(custom)}) for event in said]
 
 
-def _remembered(entry: MemoryEntry, session: str) -> Message:
-    id = entry.id or str(uuid4())
-    time = datetime.fromisoformat(entry.timestamp) if entry.timestamp else datetime.now(UTC)
-    return Message(
-        _said(entry.content),
-        "user" if entry.author in ("user", None) else "assistant",
-        id=key_of(MEMORY, session, id),
-        session=session,
-        name=entry.author or None,
-        created_at=time if time.tzinfo else time.astimezone(),
-        metadata={
-            MEMORY: entry.content.model_dump_json(exclude_defaults=True),
-            ID: id,
-            CUSTOM: to_jsonable_python(entry.custom_metadata, fallback=str),
-        },
-    )
+def _remembered(memory: MemoryEntry, custom: Mapping[str, object]) -> Event:
+    time = datetime.fromisoformat(memory.timestamp) if memory.timestamp else datetime.now(UTC)
+    fields: Any = {"content": memory.content, "custom_metadata": {**memory.custom_metadata, **custom}, "timestamp": time.timestamp()}
+    return Event(id=memory.id or "", author=memory.author or "", **fields)
 
 
 def _memory(message: Message) -> MemoryEntry:
-    content, metadata = types.Content(role="user", parts=[types.Part(text=message.text)]), message.metadata
-    with suppress(KeyError, TypeError, ValueError):
-        stored = types.Content.model_validate_json(metadata[MEMORY])
-        content = stored if _said(stored) == message.text else content
-    time = message.created_at.isoformat() if message.created_at else None
-    id = metadata.get(ID, message.id)
-    return MemoryEntry(content=content, id=id, author=message.name, timestamp=time, custom_metadata=metadata.get(CUSTOM) or {})
+    content = types.Content(role="user", parts=[types.Part(text=message.text)])
+    event = _stored(message, MEMORY, {}) or Event(id=message.id, author=message.name or "", content=content, timestamp=_time(message))
+    return MemoryEntry(
+        content=event.content or content,
+        custom_metadata=event.custom_metadata or {},
+        id=event.id,
+        author=event.author or None,
+        timestamp=datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
+    )

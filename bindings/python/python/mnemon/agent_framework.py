@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Hit
 from ._mnemon import Message as Stored
@@ -63,12 +63,13 @@ class MnemonHistoryProvider(HistoryProvider):
         """Saves messages at the end. Those that repeat the end of the history, as when a run is given all of it, are left out."""
         await finish(self._save, session_id or DEFAULT_SESSION, messages)
 
-    def _read(self, session: str) -> list[Message]:
-        return [message for stored in self.engine.history(self.namespace, session) for message in _messages(stored)]
+    def _read(self, session: str, limit: int | None = None) -> list[Message]:
+        stored = self.engine.history(self.namespace, session, limit=limit)
+        return [message for one in stored for message in _messages(one)]
 
     def _save(self, session: str, messages: Sequence[Message]) -> None:
         with turn_of(self.namespace, session):
-            new = filter_new_messages(self._read(session), messages)
+            new = filter_new_messages(self._read(session, len(messages)), messages)
             self.engine.put(self.namespace, [_stored(message, session) for message in new])
 
 
@@ -143,17 +144,12 @@ def _parts(message: Message) -> list[Part]:
 
 def _messages(stored: Stored) -> Iterable[Message]:
     """The message that a provider stored, or those that a message of another program is."""
-    try:
-        message = Message.from_dict(json.loads(stored.metadata[KEY]))
-        if text_of(_parts(message)) == stored.text:
-            return [message]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        pass
-    messages = []
-    for role, parts in turns_of(stored):
-        author = stored.name if role == stored.role else None
-        messages.append(Message(role, [_content(part, role) for part in parts], author_name=author))
-    return messages
+    if message := kept(stored, KEY, Message.from_json, _parts):
+        return [message]
+    return [
+        Message(role, [_content(part, role) for part in parts], author_name=stored.name if role == stored.role else None)
+        for role, parts in turns_of(stored)
+    ]
 
 
 def _content(part: Part, role: str) -> Content:

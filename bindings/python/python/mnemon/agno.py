@@ -2,15 +2,17 @@
 
 import functools
 import inspect
+import itertools
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ._adapters import needs, turn_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
-from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of
+from ._values import ALL, Head, Place, commit, deletes, key_of, puts, read, space_of
 from ._wait import finish
 
 with needs("mnemon.agno", "agno", "agno"):
@@ -36,13 +38,12 @@ Stored = dict[Place, tuple[Head, str]]
 
 
 class Row(NamedTuple):
-    """A row as it is to be stored: its place, its JSON, the fields beside that, and the texts that recalls find, with who said them."""
+    """A row as it is to be stored: its place, itself, the fields beside it, and the texts of it that recalls find, by role."""
 
     place: Place
-    text: str
+    row: dict[str, Any]
     fields: dict[str, Any]
-    said: list[tuple[Any, str]]
-    created_at: Any
+    texts: dict[Any, Any]
 
 
 def _stored(table: str, name: str) -> Any:
@@ -75,13 +76,13 @@ class MnemonDb(Db):  # type: ignore[misc]
     """The database of Agno's agents, teams and workflows, in a namespace and those below it: `Agent(db=MnemonDb(engine, "acme/agents"))`.
 
     It has what Agno's `InMemoryDb` has, whose code it runs: sessions and their runs, user memories, knowledge, evaluations, metrics; no
-    traces and no learnings, which raise `NotImplementedError`. Rows are documents, of any size, and a call that changes some is one commit.
+    traces and no learnings, which raise `NotImplementedError`. Rows are documents, of any size.
 
     Input and content of each run, and each user memory, are messages too, which recalls find in the user's own namespace:
     `engine.recall(db.space("ada"), "When does she row?")`. A session id has at most 512 bytes, and such a text at most 1 MiB.
 
-    Calls may come from any thread. Cost: a call about one session reads that session with its runs, one about a user's memories these
-    memories, and others all rows of the table.
+    A call that changes rows is one commit, with their messages. Calls may come from any thread and any number of processes. Cost: a call
+    about one session reads that session with its runs, one about a user's memories these memories, and others all rows of the table.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str, *, id: str | None = None) -> None:
@@ -100,76 +101,54 @@ class MnemonDb(Db):  # type: ignore[misc]
     def _run(self, table: str, method: Callable[..., Any], about: dict[str, Any], given: Any, named: Any) -> Any:
         session = about.get("session_id") or getattr(about.get("session"), "session_id", None)
         user = about.get("user_id") or getattr(about.get("memory"), "user_id", None)
-        with turn_of(self.namespace, KEY):
+        result: Any = None
+
+        def change() -> Iterator[DocumentOperation]:
+            nonlocal result
             copy, stored = InMemoryDb(), Stored()  # type: ignore[no-untyped-call]
             if table in ("sessions", "metrics"):
                 self._load(copy, stored, "sessions", self._below("sessions", session))
             if table != "sessions":
                 self._load(copy, stored, table, self._below("users", user) if table == "memories" else self._below(table, None))
             result = method(copy, *given, **named)
-            self._save(list(self._rows(copy, stored)), stored)
+            yield from _changes(self._rows(copy), stored)
+
+        # In turn, as a call that another one overtakes has to be done again.
+        with turn_of(self.namespace, KEY):
+            commit(self.engine, change)
         return result
 
     def _load(self, copy: Any, stored: Stored, table: str, namespace: str) -> None:
         """Puts the rows of a table that are in a namespace or below it into the copy."""
         found = self.engine.documents(namespace).search(where={KEY: table}, below=True, limit=ALL)
-        for one in sorted(found, key=lambda one: int(one.value["at"])):
-            place, head = (one.namespace, one.key), one.value
-            text: Any = head["text"] if "text" in head else read(self.engine, [place])[1][0]
-            stored[place], row = (head, text), json.loads(text)
+        texts = read(self.engine, [(one.namespace, one.key) for one in found])[1]
+        rows = [(one, text) for one, text in zip(found, texts, strict=True) if text]
+        # Sessions come before runs.
+        for one, text in sorted(rows, key=lambda row: ("session" in row[0].value, row[0].value["at"])):
+            head, row = one.value, json.loads(text)
+            stored[one.namespace, one.key] = head, text
             if table != "sessions":
                 getattr(copy, f"_{table}").append(row)
-            elif head["at"] < 0:
-                # Sessions come before runs.
+            elif "session" not in head:
                 copy._sessions[row["session_id"]] = row
             elif session := copy._sessions.get(head["session"]):
                 session["runs"] = session["runs"] or []
                 session["runs"].append(row)
 
-    def _rows(self, copy: Any, stored: Stored) -> Iterator[Row]:
+    def _rows(self, copy: Any) -> Iterator[Row]:
         for id, session in copy._sessions.items():
-            namespace, at, space = self._below("sessions", id), -1, self.space(session.get("user_id"))
-            yield Row((namespace, "session"), _json({**session, "runs": None}), {KEY: "sessions", "at": at}, [], None)
-            for run in session["runs"] or []:
-                place = (namespace, key_of("run", run["run_id"]))
-                at = stored[place][0]["at"] if place in stored else at + 1
-                texts = [("user", (run.get("input") or {}).get("input_content")), ("assistant", run.get("content"))]
-                fields = {KEY: "sessions", "at": at, "session": id, "space": space}
-                yield Row(place, _json(run), fields, [(role, text) for role, text in texts if _is_said(text)], run.get("created_at"))
+            namespace, space, runs = self._below("sessions", id), self.space(session.get("user_id")), session["runs"] or []
+            # With their number, a deletion of the session expects that it gets no run meanwhile.
+            yield Row((namespace, "session"), {**session, "runs": None}, {KEY: "sessions", "runs": len(runs)}, {})
+            for run in runs:
+                fields = {KEY: "sessions", "session": id, "space": space}
+                texts = {"user": (run.get("input") or {}).get("input_content"), "assistant": run.get("content")}
+                yield Row((namespace, key_of("run", run["run_id"])), run, fields, texts)
         for table, name in IDS.items():
-            at, is_memory = -1, table == "memories"
             for row in getattr(copy, f"_{table}"):
-                space = self.space(row.get("user_id")) if is_memory else self._below(table, None)
-                place = (space, key_of(table, row[name]))
-                at = stored[place][0]["at"] if place in stored else at + 1
-                fields = {KEY: table, "at": at, "session": "memories", "space": space}
-                said = [("user", row["memory"])] if is_memory and _is_said(row["memory"]) else []
-                yield Row(place, _json(row), fields, said, row.get("created_at"))
-
-    def _save(self, rows: list[Row], stored: Stored) -> None:
-        """Stores what differs, and deletes what is left over. A crash between the commits leaves messages that the next change replaces."""
-        changes: list[DocumentOperation] = []
-        messages: list[tuple[str, Message]] = []
-        # The messages that were found, and those that still are.
-        old, new = set(), set()
-        for row in rows:
-            head, text = stored.pop(row.place, (None, ""))
-            if text == row.text and head and head.get("space") == row.fields.get("space"):
-                continue
-            ids = [key_of(KEY, *row.place, role) for role, _ in row.said]
-            old |= _messages(head)
-            new |= {(row.fields["space"], id) for id in ids}
-            messages += [(row.fields["space"], _message(row, id, *said)) for id, said in zip(ids, row.said, strict=True)]
-            changes += puts(row.place, row.text, head, **row.fields, messages=ids)
-        for place, (head, _) in stored.items():
-            old |= _messages(head)
-            changes += deletes(place, head)
-        if messages:
-            self.engine.put_all(messages)
-        if changes:
-            self.engine.document_batch(changes)
-        for space, id in old - new:
-            self.engine.delete(space, [id])
+                space = self.space(row.get("user_id")) if table == "memories" else self._below(table, None)
+                texts = {"user": row["memory"]} if table == "memories" else {}
+                yield Row((space, key_of(table, row[name])), row, {KEY: table, "session": table, "space": space}, texts)
 
 
 class MnemonAsyncDb(AsyncDb):  # type: ignore[misc]
@@ -185,18 +164,30 @@ class MnemonAsyncDb(AsyncDb):  # type: ignore[misc]
         return self.db.space(user_id)
 
 
-def _json(row: dict[str, Any]) -> str:
-    return json.dumps(row, default=str)
+def _changes(rows: Iterable[Row], stored: Stored) -> Iterator[DocumentOperation]:
+    """The operations that store the rows that differ, and delete those that are left over, with their messages."""
+    clock = itertools.count(time.time_ns())
+    for row in rows:
+        head, old = stored.pop(row.place, (None, ""))
+        said = {role: text for role, text in row.texts.items() if isinstance(text, str) and text.strip()}
+        ids = [key_of(KEY, *row.place, role) for role in said]
+        text, fields = json.dumps(row.row, default=str), {**row.fields, "at": head["at"] if head else next(clock), "messages": ids}
+        if head is None or text != old or not fields.items() <= head.items():
+            yield DocumentOperation.expect(*row.place, head)
+            yield from puts(row.place, text, head, **fields)
+            yield from _forgets(head or {}, fields)
+            if said:
+                at = row.row.get("created_at")
+                common: Any = {"session": fields["session"], "created_at": at and datetime.fromtimestamp(to_epoch_s(at), UTC)}
+                messages = [Message(said[role], role, id=id, **common) for role, id in zip(said, ids, strict=True)]
+                yield DocumentOperation.put_messages(fields["space"], messages)
+    for place, (head, _) in stored.items():
+        yield DocumentOperation.expect(*place, head)
+        yield from deletes(place, head)
+        yield from _forgets(head, {})
 
 
-def _is_said(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip())
-
-
-def _messages(head: Head | None) -> set[tuple[str, str]]:
-    return {(head["space"], id) for id in head.get("messages", [])} if head else set()
-
-
-def _message(row: Row, id: str, role: Any, text: str) -> Message:
-    created_at = row.created_at and datetime.fromtimestamp(to_epoch_s(row.created_at), UTC)
-    return Message(text, role, id=id, session=row.fields["session"], created_at=created_at)
+def _forgets(old: Head, new: Head) -> Iterator[DocumentOperation]:
+    """The operation that deletes those messages of a row that it has no more, or has elsewhere."""
+    if gone := [id for id in old.get("messages", []) if old["space"] != new.get("space") or id not in new["messages"]]:
+        yield DocumentOperation.delete_messages(old["space"], gone)

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, needs, sound_of, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, sound_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError
 from ._mnemon import Engine, Message
@@ -110,7 +110,7 @@ class MnemonSession:
 
 def _items(message: Message) -> list[tuple[TResponseInputItem, list[Part]]]:
     """The items of a message, each with its parts."""
-    if item := _stored(message):
+    if item := kept(message, KEY, json.loads, _content):
         return [(item, message.content)]
     items: list[tuple[Any, list[Part]]] = []
     for role, parts in turns_of(message):
@@ -119,15 +119,6 @@ def _items(message: Message) -> list[tuple[TResponseInputItem, list[Part]]]:
             items.append(({"role": role, "content": _said(role, said)}, said))
         items += [(_of_tool(part), [part]) for part in parts if part not in said]
     return items
-
-
-def _stored(message: Message) -> TResponseInputItem | None:
-    """The item that a session stored; `None` if another program stored the message, or changed its text since."""
-    try:
-        item: TResponseInputItem = json.loads(message.metadata[KEY])
-        return item if text_of(_content(item)) == message.text else None  # type: ignore[arg-type]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
 
 
 def _of_tool(part: Part) -> dict[str, Any]:

@@ -4,49 +4,35 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
 from ._async import AsyncEngine, engine_of
-from ._errors import DocumentChangedError
-from ._mnemon import Engine, Message
-from ._values import ALL, Head, Place, deletes, expects, heads, key_of, puts, read
+from ._mnemon import DocumentOperation, Engine, Message
+from ._values import ALL, Head, Place, deletes, key_of, puts, read, update
 from ._wait import finish, wait
 
 with needs("mnemon.pydantic_ai", "pydantic-ai-slim", "pydantic", "pydantic_ai"):
     from pydantic import TypeAdapter
-    from pydantic_ai import BinaryContent, FunctionToolset, ModelRetry
+    from pydantic_ai import FunctionToolset, ModelRetry
+    from pydantic_ai import messages as theirs
     from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord, ConversationStore
-    from pydantic_ai.messages import (
-        AudioUrl,
-        DocumentUrl,
-        ImageUrl,
-        ModelMessage,
-        ModelMessagesTypeAdapter,
-        ModelRequest,
-        ModelResponse,
-        SystemPromptPart,
-        TextPart,
-        ToolCallPart,
-        ToolReturnPart,
-        UserPromptPart,
-        VideoUrl,
-    )
 
 # In a message's metadata: the message of Pydantic AI as JSON, and the id of the entry before it.
 KEY, PARENT = "pydantic_ai", "pydantic_ai_parent"
-RECORD: TypeAdapter[ConversationRecord] = TypeAdapter(ConversationRecord)
+RECORD, JSON = TypeAdapter(ConversationRecord), theirs.ModelMessagesTypeAdapter
 # The session of what an agent was told to remember.
 NOTES = "notes"
-URLS = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl, "file": DocumentUrl}
+URLS = {"image": theirs.ImageUrl, "audio": theirs.AudioUrl, "video": theirs.VideoUrl, "file": theirs.DocumentUrl}
 
 
-def model_messages(messages: Sequence[Message]) -> list[ModelMessage]:
+def model_messages(messages: Sequence[Message]) -> list[theirs.ModelMessage]:
     """Messages as Pydantic AI has them: `agent.run(..., message_history=model_messages(engine.history("acme/ada", "monday")))`.
 
     What a `MnemonConversationStore` stored is as it was, unless another program changed its text since.
     """
     names = names_of(messages)
-    return [read for message in messages for read in _stored(message) or _converted(message, names)]
+    return [made for message in messages for made in kept(message, KEY, JSON.validate_json, _parts) or _converted(message, names)]
 
 
 class MnemonConversationStore(ConversationStore):
@@ -56,16 +42,14 @@ class MnemonConversationStore(ConversationStore):
     namespace find it by its text. Branches and forks share messages. A message has at most 1 MiB of text, and 4 MiB as JSON. What other
     programs put into the session is not of the conversation: `model_messages` reads that.
 
-    `delete` deletes the messages too that no other conversation needs. The record of a conversation is a document of the namespace: a save
-    stores the new messages and then the record, which makes them part of the conversation. Calls may come from any thread, and from any
-    number of stores and processes of one database; a save that another one overtakes raises `ConversationConflict`.
+    The record of a conversation is a document of the namespace. A save is one commit, of the record and the new messages; so is `delete`,
+    of the record and the messages that no other conversation needs. Calls may come from any thread, and from any number of stores and
+    processes of one database; a save that another one overtakes raises `ConversationConflict`.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
         self.engine = engine_of(engine)
         self.namespace = namespace
-        # For a fork must not point at what a deletion deletes.
-        self._lock = turn_of(namespace, KEY)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         return await wait(lambda: next(self._records([self._place(conversation_id)]), None))
@@ -92,8 +76,9 @@ class MnemonConversationStore(ConversationStore):
             raise KeyError(f"the message {missing} of a conversation was deleted or changed; delete the conversation")
         return [ConversationEntry(id=row.id, parent_id=row.metadata[PARENT], message=_one(row)) for row, _ in reversed(rows)]
 
-    def _place(self, conversation_id: str) -> Place:
-        return self.namespace, key_of(KEY, conversation_id)
+    def _place(self, *conversation: str) -> Place:
+        """The document of a conversation; without one, what forks and deletions change, so that each sees those before it."""
+        return self.namespace, key_of(KEY, *conversation)
 
     def _records(self, places: Sequence[Place]) -> Iterator[ConversationRecord]:
         return (RECORD.validate_json(text) for text in read(self.engine, places)[1] if text is not None)
@@ -109,40 +94,37 @@ class MnemonConversationStore(ConversationStore):
             yield row
             entry_id = row.metadata[PARENT]
 
-    def _expected(self, place: Place, revision: str | None, conversation_id: str) -> Head | None:
-        [old] = heads(self.engine, [place])
-        if (old and old["revision"]) != revision:
-            raise ConversationConflict(conversation_id)
-        return old
-
     def _write(self, record: ConversationRecord, new: Sequence[ConversationEntry], revision: str | None) -> None:
-        place, text = self._place(record.conversation_id), RECORD.dump_json(record).decode()
+        forked = [record.forked_from] if record.forked_from and revision is None else []
+        places = [self._place(record.conversation_id), self._place(), *map(self._place, forked)]
         rows = [_message(entry, record.conversation_id) for entry in new]
-        with self._lock:
-            old = self._expected(place, revision, record.conversation_id)
-            if record.head_id not in [None, *(entry.id for entry in new)] and not any(self._line(record.head_id)):
+
+        def change(found: list[Head | None], _: list[str | None]) -> Iterator[DocumentOperation]:
+            _expect(found[0], revision, record.conversation_id)
+            if record.head_id not in [None, *(row.id for row in rows)] and not any(self._line(record.head_id)):
                 raise ConversationConflict(record.conversation_id)
-            self.engine.put(self.namespace, rows)
             fields = {"kind": KEY, "revision": record.revision, "scope": record.scope}
-            try:
-                self.engine.document_batch([*expects([place], [old]), *puts(place, text, old, **fields)])
-            except DocumentChangedError:
-                self.engine.delete(self.namespace, [row.id for row in rows])
-                raise ConversationConflict(record.conversation_id) from None
+            yield from puts(places[0], RECORD.dump_json(record).decode(), found[0], **fields)
+            if forked:
+                yield from puts(places[1], uuid4().hex, found[1])
+            yield DocumentOperation.put_messages(self.namespace, rows)
+
+        update(self.engine, places, change)
 
     def _delete(self, conversation_id: str, revision: str) -> None:
-        place = self._place(conversation_id)
-        with self._lock:
-            old = self._expected(place, revision, conversation_id)
-            [record] = self._records([place])
-            try:
-                self.engine.document_batch([*expects([place], [old]), *deletes(place, old)])
-            except DocumentChangedError:
-                raise ConversationConflict(conversation_id) from None
+        places = [self._place(conversation_id), self._place()]
+
+        def change(found: list[Head | None], texts: list[str | None]) -> Iterator[DocumentOperation]:
+            _expect(found[0], revision, conversation_id)
+            deleted = RECORD.validate_json(texts[0] or "")
+            others = [other for other in self._all() if other.conversation_id != conversation_id]
             # Only forks share messages.
-            others = [other for other in self._all() if other.forked_from or record.forked_from]
-            own, needed = self._ids([record]), self._ids(others)
-            self.engine.delete(self.namespace, own - needed)
+            others = [other for other in others if other.forked_from or deleted.forked_from]
+            yield from deletes(places[0], found[0])
+            yield from puts(places[1], uuid4().hex, found[1]) if others else deletes(places[1], found[1])
+            yield DocumentOperation.delete_messages(self.namespace, self._ids([deleted]) - self._ids(others))
+
+        update(self.engine, places, change)
 
     def _ids(self, records: Iterable[ConversationRecord]) -> set[str]:
         tips = [tip for record in records for tip in (record.head_id, *record.branches)]
@@ -186,57 +168,53 @@ class MnemonToolset(FunctionToolset[Any]):
         return "Forgotten."
 
 
+def _expect(found: Head | None, revision: str | None, conversation_id: str) -> None:
+    if (found and found["revision"]) != revision:
+        raise ConversationConflict(conversation_id)
+
+
 def _message(entry: ConversationEntry, session: str) -> Message:
-    dump = ModelMessagesTypeAdapter.dump_json([entry.message]).decode()
-    parts = _parts(entry.message)
-    role = "assistant" if entry.message.kind == "response" else "tool" if parts[0]["type"] == "tool_result" else "user"
-    return Message(parts, role, id=entry.id, session=session, metadata={KEY: dump, PARENT: entry.parent_id})  # type: ignore[arg-type]
+    parts = _parts([entry.message])
+    role: Any = "assistant" if entry.message.kind == "response" else "tool" if parts[0]["type"] == "tool_result" else "user"
+    metadata = {KEY: JSON.dump_json([entry.message]).decode(), PARENT: entry.parent_id}
+    return Message(parts, role, id=entry.id, session=session, metadata=metadata)
 
 
-def _one(row: Message) -> ModelMessage:
+def _one(row: Message) -> theirs.ModelMessage:
     """The message of an entry; of what another program changed, the turns together."""
     first, *rest = model_messages([row])
     return replace(first, parts=[*first.parts, *(part for message in rest for part in message.parts)])  # type: ignore[arg-type]
 
 
-def _stored(message: Message) -> list[ModelMessage]:
-    """The message that a store stored; none if another program stored it, or changed its text since."""
-    try:
-        [stored] = ModelMessagesTypeAdapter.validate_json(message.metadata[KEY])
-        return [stored] if text_of(_parts(stored)) == message.text else []
-    except (KeyError, TypeError, ValueError):
-        return []
-
-
-def _parts(message: ModelMessage) -> list[Part]:
-    """What a recall reads of a message, and what a prompt has in its place. What has neither text nor calls is in the metadata."""
+def _parts(messages: Sequence[theirs.ModelMessage]) -> list[Part]:
+    """What a recall reads of messages, and what a prompt has in their place. What has neither text nor calls is in the metadata."""
     parts: list[Part] = []
-    for part in message.parts:
-        if isinstance(part, ToolCallPart):
+    for part in (part for message in messages for part in message.parts):
+        if isinstance(part, theirs.ToolCallPart):
             parts.append(call_of(part.tool_call_id, part.tool_name, part.args))
-        elif isinstance(part, ToolReturnPart):
+        elif isinstance(part, theirs.ToolReturnPart):
             parts.append({"type": "tool_result", "id": part.tool_call_id, "content": part.model_response_str()})
-        elif isinstance(part, TextPart | UserPromptPart):
+        elif isinstance(part, theirs.TextPart | theirs.UserPromptPart):
             said = [part.content] if isinstance(part.content, str) else part.content
             texts = [text for item in said if isinstance(text := getattr(item, "content", item), str) and text.strip()]
             parts += [{"type": "text", "text": text} for text in texts]
-    return parts or [{"type": "text", "text": f"({message.kind})"}]
+    return parts or [{"type": "text", "text": f"({messages[0].kind})"}]
 
 
-def _converted(message: Message, names: dict[str, str]) -> Iterator[ModelMessage]:
+def _converted(message: Message, names: dict[str, str]) -> Iterator[theirs.ModelMessage]:
     for role, parts in turns_of(message):
         if role == "assistant":
-            yield ModelResponse([_call(part) if part["type"] == "tool_call" else TextPart(described(part)) for part in parts])
+            yield theirs.ModelResponse([_call(part) if part["type"] == "tool_call" else theirs.TextPart(described(part)) for part in parts])
         elif role == "tool":
-            yield ModelRequest([ToolReturnPart(names.get(part["id"], "tool"), part["content"], part["id"]) for part in parts])
+            yield theirs.ModelRequest([theirs.ToolReturnPart(names.get(part["id"], "tool"), part["content"], part["id"]) for part in parts])
         elif role == "system":
-            yield ModelRequest([SystemPromptPart("\n".join(map(described, parts)))])
+            yield theirs.ModelRequest([theirs.SystemPromptPart("\n".join(map(described, parts)))])
         else:
-            yield ModelRequest([UserPromptPart([_item(part) for part in parts])])
+            yield theirs.ModelRequest([theirs.UserPromptPart([_item(part) for part in parts])])
 
 
-def _call(part: Part) -> ToolCallPart:
-    return ToolCallPart(part["name"], arguments_of(part), part["id"])
+def _call(part: Part) -> theirs.ToolCallPart:
+    return theirs.ToolCallPart(part["name"], arguments_of(part), part["id"])
 
 
 def _item(part: Part) -> Any:
@@ -244,5 +222,5 @@ def _item(part: Part) -> Any:
         return URLS[part["type"]](part["uri"])
     if "uri" in part and data_of(part):
         with suppress(ValueError):
-            return BinaryContent.from_data_uri(part["uri"])
+            return theirs.BinaryContent.from_data_uri(part["uri"])
     return described(part)

@@ -1,7 +1,7 @@
-"""What tests of several frameworks need: a chat that another program stored, and a clock beside a call."""
+"""What tests of several frameworks need: a chat that another program stored, a clock beside a call, and changes by other machines."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from threading import Event
 from typing import Any, TypeVar
 
@@ -58,3 +58,22 @@ async def beside(call: Awaitable[T], embedder: SlowEmbedder) -> T:
     assert not task.done()
     embedder.go.set()
     return await asyncio.wait_for(task, 20)
+
+
+class Overtaken:
+    """An engine whose call of a number, at which a change looks at what is there, another machine's change follows at once."""
+
+    def __init__(self, engine: Engine, number: int, other: Callable[[], Any], call: str = "document_batch") -> None:
+        self.whole, self.number, self.other, self.call = engine, number, other, call
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.whole, name)
+
+        def followed(*given: Any, **named: Any) -> Any:
+            result = method(*given, **named)
+            self.number -= 1
+            if self.number == 0:
+                self.other()
+            return result
+
+        return followed if name == self.call else method

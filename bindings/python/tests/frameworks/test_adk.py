@@ -2,12 +2,16 @@
 
 import asyncio
 import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
-from chats import SlowEmbedder, beside, put_chat
+from chats import Overtaken, SlowEmbedder, beside, put_chat
 from google.adk.agents import LlmAgent
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -202,44 +206,93 @@ async def test_a_cancelled_append_is_done_to_its_end(engine: Engine) -> None:
     assert texts(await service.get_session(**ADA, session_id="s")) == ["said", "more"]
 
 
-class Ending:
-    """An engine whose process ends before it stores a message."""
+async def test_appends_and_deletions_of_other_machines(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As of programs that share a database and no locks.
+    monkeypatch.setattr("mnemon.adk.turn_of", lambda *_: Lock())
+    space, service = "adk/sessions/club/ada", MnemonSessionService(engine)
 
-    def __init__(self, engine: Engine) -> None:
-        self.whole = engine
+    async def overtaken(by: Any, call: str, *given: Any, **named: Any) -> Any:
+        late = MnemonSessionService(engine)
+        late.engine = Overtaken(engine, 1, lambda: asyncio.run(by))  # type: ignore[assignment]
+        return await getattr(late, call)(*given, **named)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "put":
-            raise RuntimeError("the process ended")
-        return getattr(self.whole, name)
-
-
-async def test_an_event_whose_message_was_not_stored_is_there_with_its_state(engine: Engine) -> None:
-    service, ending = MnemonSessionService(engine), MnemonSessionService(engine)
-    ending.engine = Ending(engine)  # type: ignore[assignment]
     session = await service.create_session(**ADA, session_id="s")
+    with pytest.raises(SessionNotFoundError):
+        await overtaken(service.delete_session(**ADA, session_id="s"), "append_event", session, event("late", user_n=1))
+    assert engine.sessions(space) == [] and await service.get_user_state(**ADA) == {}
+    session, copy = [await service.create_session(**ADA, session_id="s"), await service.get_session(**ADA, session_id="s")]
+    with pytest.raises(StaleSessionError):
+        await overtaken(service.append_event(copy, event("first", n=1)), "append_event", session, event("late"))
+    read = await overtaken(service.append_event(copy, event("second", n=2)), "get_session", **ADA, session_id="s")
+    assert (texts(read), read.state) == (["first", "second"], {"n": 2})
+    # Other sessions of the user change a state that both have.
+    other = await service.create_session(**ADA, session_id="t")
+    await overtaken(service.append_event(other, event("x", user_a=1)), "append_event", read, event("third", user_b=2))
+    assert await service.get_user_state(**ADA) == {"a": 1, "b": 2}
+    await overtaken(service.append_event(read, event("fourth")), "delete_session", **ADA, session_id="s")
+    assert [one["session"] for one in engine.sessions(space)] == ["t"] and await service.get_session(**ADA, session_id="s") is None
 
-    async def read() -> Session:
-        found = await service.get_session(**ADA, session_id="s")
-        assert found is not None
-        return found
+    def run(at: int) -> None:
+        async def work() -> None:
+            mine = MnemonSessionService(engine)
+            for turn in range(30):
+                try:
+                    if at == 0:
+                        await mine.delete_session(**ADA, session_id="r")
+                    else:
+                        found = await mine.get_session(**ADA, session_id="r") or await mine.create_session(**ADA, session_id="r")
+                        await mine.append_event(found, event(f"{at} {turn}", **{f"n{at}": turn}))
+                except (AlreadyExistsError, SessionNotFoundError, StaleSessionError):
+                    continue
 
-    with pytest.raises(RuntimeError, match="ended"):
-        await ending.append_event(session, event("first", n=1, app_n=1))
-    session = await read()
-    assert (texts(session), session.state) == (["first"], {"n": 1, "app:n": 1})
-    await service.append_event(session, event("second", n=2))
-    assert texts(await read()) == ["first", "second"]
-    # Without a state it is lost, as its call failed; given again, it is stored once.
-    third = event("third")
-    with pytest.raises(RuntimeError, match="ended"):
-        await ending.append_event(session, third)
-    assert texts(await read()) == ["first", "second"] == texts(session)
+        asyncio.run(work())
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
     for _ in range(2):
-        await service.append_event(session, third)
-    await service.append_event(session, event("last"))
-    assert texts(await read()) == ["first", "second", "third", "last"] == texts(session)
-    assert [message.text for message in engine.history("adk/sessions/club/ada", "s")] == texts(session)
+        left = await service.get_session(**ADA, session_id="r")
+        said = [message.text for message in engine.history(space, "r")]
+        assert said == (texts(left) if left else [])
+        # The state is of the events that are there.
+        assert left is None or left.state == {"user:a": 1, "user:b": 2} | {f"n{text[0]}": int(text[2:]) for text in said}
+        await service.delete_session(**ADA, session_id="r")
+
+
+WRITER = """
+import asyncio, sys
+from google.adk.events import Event, EventActions
+from mnemon import Engine
+from mnemon.adk import MnemonSessionService
+
+async def main(engine):
+    service, at = MnemonSessionService(engine), 0
+    while True:
+        session = await service.create_session(app_name="club", user_id="ada", session_id="s")
+        for n in range(1, 20):
+            await service.append_event(session, Event(author="user", id=str(n), message="Said.", actions=EventActions(state_delta={"n": n})))
+            print(flush=True)
+        await service.delete_session(app_name="club", user_id="ada", session_id="s")
+
+with Engine(sys.argv[1]) as engine:
+    asyncio.run(main(engine))
+"""
+
+
+async def test_a_process_that_is_killed_leaves_events_with_their_states_and_no_messages_alone(tmp_path: Path) -> None:
+    chance = random.Random(0)
+    for at in range(3):
+        path = tmp_path / f"{at}.redb"
+        with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout
+            for _ in range(chance.randrange(1, 80)):
+                writer.stdout.readline()
+            writer.kill()
+        with Engine(path) as engine:
+            read = await MnemonSessionService(engine).get_session(**ADA, session_id="s")
+            events = read.events if read else []
+            assert [one.id for one in events] == [str(n) for n in range(1, len(events) + 1)]
+            assert (read.state if read else {}) == ({"n": len(events)} if events else {})
+            assert len(engine.history("adk/sessions/club/ada", "s")) == len(events)
 
 
 def known(session: Session | None) -> Any:
@@ -298,7 +351,7 @@ async def test_a_session_reads_what_others_stored_and_changed(engine: Engine) ->
     engine.put(space, [message.to_dict() | {"content": "My number is hidden."}])
     put_chat(engine, space, "s")
     read = await service.get_session(**ADA, session_id="s")
-    assert read is not None and texts(read)[0] == "My number is hidden."
+    assert read is not None and texts(read)[0] == "My number is hidden." and read.events[0].id == session.events[0].id
     assert [one.author for one in read.events] == ["user", "user", "user", "assistant", "user", "user", "assistant"]
     calls = read.events[3].get_function_calls()
     assert [(call.id, call.name, call.args) for call in calls] == [
@@ -377,9 +430,25 @@ async def test_events_and_memories_are_added_alone(engine: Engine) -> None:
     other = (await memory.search_memory(**ADA, query="another program")).memories[0]
     assert other.content.parts and other.content.parts[0].text == "Put by another program."
     await memory.delete_memory(**ADA, memory_id=other.id)
-    assert len((await memory.search_memory(**ADA, query="another program")).memories) == 1
+    [message] = engine.history("adk/memory/club/ada", "notes")
+    engine.put("adk/memory/club/ada", [message.to_dict() | {"content": "My kayak is sold."}])
+    [changed] = (await memory.search_memory(**ADA, query="kayak")).memories
+    assert changed.content.parts and (changed.id, changed.content.parts[0].text) == (more[1].id, "My kayak is sold.")
+    await memory.delete_memory(**ADA, memory_id=changed.id)
+    await memory.add_events_to_memory(**ADA, events=more)
+    assert (await memory.search_memory(**ADA, query="kayak")).memories == []
     with pytest.raises(ValueError, match="isoformat"):
         await memory.add_memory(**ADA, memories=[entry.model_copy(update={"timestamp": "yesterday"})])
+
+
+async def test_a_memory_that_another_machine_adds_meanwhile_is_deleted_too(engine: Engine) -> None:
+    memory, late, said = MnemonMemoryService(engine), MnemonMemoryService(engine), [event("I row on Thursday.")]
+    await memory.add_events_to_memory(**ADA, events=said, session_id="s")
+    add = memory.add_events_to_memory(**ADA, events=said, session_id="t")
+    late.engine = Overtaken(engine, 1, lambda: asyncio.run(add), "sessions")  # type: ignore[assignment]
+    await late.delete_memory(**ADA, memory_id=said[0].id)
+    await memory.add_events_to_memory(**ADA, events=said, session_id="u")
+    assert engine.sessions("adk/memory/club/ada") == []
 
 
 async def test_the_event_loop_goes_on() -> None:

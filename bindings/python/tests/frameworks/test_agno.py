@@ -4,6 +4,7 @@ import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from agno.db.schemas.knowledge import KnowledgeRow
 from agno.db.schemas.memory import UserMemory
 from agno.run.agent import RunInput, RunOutput
 from agno.session import AgentSession
-from chats import put_chat
+from chats import Overtaken, put_chat
 
 from mnemon import Engine, InvalidMessageError, InvalidNamespaceError
 from mnemon.agno import MnemonAsyncDb, MnemonDb
@@ -67,6 +68,7 @@ def test_random_calls_do_what_the_database_in_memory_does(seed: int, tmp_path: P
             ("get_user_memories", [], {"user_id": maybe, "search_content": chance.choice([None, "1"]), "sort_by": "memory_id"}),
             ("delete_user_memory", [memory], {"user_id": maybe}),
             ("delete_user_memories", [[memory, "m0 of ada"]], {"user_id": user}),
+            ("clear_memories" if step % 5 == 0 else "get_user_memories", [], {}),
             ("upsert_knowledge_content", [KnowledgeRow(id=f"k{step % 4}", name=f"n{step}", description="d")], {}),
             ("get_knowledge_contents", [], {"sort_by": "id"}),
             ("delete_knowledge_content", [f"k{step % 4}"], {}),
@@ -132,6 +134,43 @@ def test_runs_and_memories_at_once_are_all_kept(engine: Engine) -> None:
         list(threads.map(lambda n: databases[n % 8].upsert_user_memory(UserMemory(f"note {n}", f"m{n}", user_id="ada")), range(48)))
     assert {one.run_id for one in databases[0].get_session("s", SessionType.AGENT).runs} == {f"r{n}" for n in range(48)}
     assert len(databases[0].get_user_memories(user_id="ada")) == 48
+
+
+def test_what_other_machines_change_meanwhile(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As of programs that share a database and no locks.
+    monkeypatch.setattr("mnemon.agno.turn_of", lambda *_: Lock())
+    db = MnemonDb(engine, "acme/agents")
+
+    def overtaken(name: str, *given: Any, **named: Any) -> MnemonDb:
+        late = MnemonDb(engine, "acme/agents")
+        late.engine = Overtaken(engine, 1, lambda: getattr(db, name)(*given, **named))
+        return late
+
+    db.upsert_session(session("s"))
+    overtaken("upsert_run", run("r1"), session_id="s").upsert_run(run("r2"), session_id="s")
+    assert {one.run_id for one in db.get_session("s", SessionType.AGENT).runs} == {"r1", "r2"}
+    overtaken("upsert_run", run("r3"), session_id="s").delete_session("s")
+    assert engine.sessions(db.space("ada")) == []
+    db.upsert_session(session("s"))
+    overtaken("delete_session", "s").upsert_run(run("r4"), session_id="s")
+    assert engine.sessions(db.space("ada")) == [] and engine.documents("acme").search(below=True, limit=9) == []
+
+    def work(at: int) -> None:
+        for turn in range(20):
+            mine = MnemonDb(engine, "acme/agents")
+            if at == 0:
+                mine.delete_session("s")
+            else:
+                mine.upsert_session(session("s"))
+                mine.upsert_run(run(f"{at} {turn}", f"asked {at} {turn}", None), session_id="s")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    left = db.get_session("s", SessionType.AGENT)
+    asked = [one.input.input_content for one in left.runs or []] if left else []
+    assert [message.text for message in engine.history(db.space("ada"), "s")] == asked
+    db.delete_session("s")
+    assert engine.sessions(db.space("ada")) == [] and engine.documents("acme").search(below=True, limit=9) == []
 
 
 def test_what_cannot_be_stored_is_refused_and_changes_nothing(engine: Engine) -> None:

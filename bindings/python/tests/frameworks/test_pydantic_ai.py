@@ -3,13 +3,13 @@
 import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pytest
-from chats import CHAT, SlowEmbedder, beside, put_chat
+from chats import CHAT, Overtaken, SlowEmbedder, beside, put_chat
 from pydantic_ai import Agent, BinaryContent, DeferredToolRequests
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import ConversationConflict, ConversationStore, InMemoryConversationStore
@@ -198,28 +198,63 @@ async def test_of_concurrent_saves_one_wins(engine: Engine) -> None:
     assert len(engine.history(NAMESPACE, "s")) == 2
 
 
-async def test_a_record_that_another_process_changed_is_a_conflict_that_leaves_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_other_machines_change_meanwhile(engine: Engine) -> None:
     store = MnemonConversationStore(engine, NAMESPACE)
+
+    def overtaken(by: Any) -> MnemonConversationStore:
+        """A store that another machine overtakes after it has read the record, to look at it and to change it."""
+        late = MnemonConversationStore(engine, NAMESPACE)
+        late.engine = Overtaken(engine, 2, lambda: asyncio.run(by))  # type: ignore[assignment]
+        return late
+
     await store.save(Conversation(messages=[request("first")], conversation_id="s"))
     mine, theirs = await store.load("s"), await store.load("s")
     assert mine and theirs
-    expected = store._expected
-
-    def late(*arguments: Any) -> Any:
-        """After the check, another machine saves."""
-        found = expected(*arguments)
-        other = MnemonConversationStore(engine, NAMESPACE)
-        other._lock = Lock()
-        monkeypatch.undo()
-        theirs.messages.append(request("theirs"))
-        asyncio.run(other.save(theirs))
-        return found
-
-    monkeypatch.setattr(store, "_expected", late)
+    theirs.messages.append(request("theirs"))
     mine.messages.append(request("mine"))
     with pytest.raises(ConversationConflict):
-        await store.save(mine)
+        await overtaken(store.save(theirs)).save(mine)
     assert [message.text for message in engine.history(NAMESPACE, "s")] == ["first", "theirs"]
+    # A deletion leaves what a fork has meanwhile, and a fork of what is deleted meanwhile is none.
+    await overtaken(store.fork("s", at=1, new_conversation_id="fork")).delete("s")
+    assert (await store.load("fork")).messages == [request("first")]  # type: ignore[union-attr]
+    assert [message.text for message in engine.history(NAMESPACE, "s")] == ["first"]
+    with pytest.raises(ConversationConflict):
+        await overtaken(store.delete("fork")).fork("fork")
+    # Of two deletions the last one deletes what both had.
+    await store.save(Conversation(messages=[request("first")], conversation_id="s"))
+    await store.fork("s", new_conversation_id="fork")
+    await overtaken(store.delete("s")).delete("fork")
+    assert engine.sessions(NAMESPACE) == [] and engine.documents(NAMESPACE).search(limit=9) == []
+
+
+async def test_saves_forks_and_deletions_at_once_leave_whole_conversations(engine: Engine) -> None:
+    def run(at: int) -> None:
+        async def work() -> None:
+            chance, store = random.Random(at), MnemonConversationStore(engine, NAMESPACE)
+            for turn in range(30):
+                id, other = chance.choice("abc"), chance.choice("abc")
+                try:
+                    conversation = await store.load(id) or Conversation(conversation_id=id)
+                    conversation.messages.append(request(f"{at} {turn}"))
+                    await store.save(conversation)
+                    await store.fork(id, at=1, new_conversation_id=other)
+                except UserError:
+                    await store.delete(other)
+
+        asyncio.run(work())
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
+    store, entries = MnemonConversationStore(engine, NAMESPACE), set()
+    for record in await store.list_conversations():
+        for tip in (record.head_id, *record.branches):
+            entries |= {entry.id for entry in await store.read_history(tip)}
+    stored = {message.id for one in engine.sessions(NAMESPACE) for message in engine.history(NAMESPACE, one["session"])}
+    assert stored == entries != set()
+    for id in "abc":
+        await store.delete(id)
+    assert engine.sessions(NAMESPACE) == [] and engine.documents(NAMESPACE).search(limit=9) == []
 
 
 async def test_what_others_stored_changed_and_deleted(engine: Engine) -> None:

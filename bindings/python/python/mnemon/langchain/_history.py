@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 
 from mnemon import AsyncEngine, Engine, Message, SessionNotFoundError
-from mnemon._adapters import Part, Turn, arguments_of, data_of, described, text_of, turns_of
+from mnemon._adapters import Part, Turn, arguments_of, data_of, described, kept, turns_of
 from mnemon._async import engine_of
 from mnemon._wait import wait
 
@@ -84,12 +84,8 @@ def _content(message: BaseMessage) -> list[Part]:
 
 def _messages(row: Message) -> list[BaseMessage]:
     """The message that a history stored, or those that a message of another program is."""
-    try:
-        [message] = messages_from_dict([row.metadata[KEY]])
-        if text_of(_content(message)) == row.text:
-            return [message]
-    except (KeyError, TypeError, ValueError):
-        pass
+    if stored := kept(row, KEY, lambda fields: messages_from_dict([fields])[0], _content):
+        return [stored]
     turns = turns_of(row)
     # The name is the author's, and the id that of a whole message.
     return [_message(turn, row.name if turn.role == row.role else None, row.id if len(turns) == 1 else None) for turn in turns]
