@@ -4,12 +4,13 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 
@@ -79,6 +80,17 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
 
     WORKERS.submit(task)
     return await future
+
+
+def awaited(method: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], Coroutine[Any, Any, _T]]:
+    """The method of this name, also of a subclass, with `await`."""
+
+    @functools.wraps(method)
+    async def call(self: _S, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        found: _T = await wait(getattr(self, method.__name__), *arguments, **options)
+        return found
+
+    return call
 
 
 async def finish(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
