@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result, setters},
     filter::MetadataFilter,
     ids::Namespace,
-    message::Timestamp,
+    message::{Message, Timestamp},
     recall::{MAX_K, check_query_text},
 };
 
@@ -37,7 +37,8 @@ pub struct Document {
     pub score: Option<f32>,
 }
 
-/// An operation of [`Engine::document_batch`](crate::Engine::document_batch).
+/// An operation of [`Engine::document_batch`](crate::Engine::document_batch): on documents, and on messages that change
+/// together with them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DocumentOperation {
@@ -87,6 +88,27 @@ pub enum DocumentOperation {
         /// The value; `None`: there is no document with this key.
         value: Option<Value>,
     },
+    /// Puts messages, as [`Engine::put`](crate::Engine::put) does.
+    PutMessages {
+        /// The namespace.
+        namespace: Namespace,
+        /// The messages.
+        messages: Vec<Message>,
+    },
+    /// Deletes messages, as [`Engine::delete`](crate::Engine::delete) does.
+    DeleteMessages {
+        /// The namespace.
+        namespace: Namespace,
+        /// Their ids. Unknown ones are ignored.
+        ids: Vec<String>,
+    },
+    /// Deletes a session, if there is one, as [`Engine::delete_session`](crate::Engine::delete_session) does.
+    DeleteSession {
+        /// The namespace.
+        namespace: Namespace,
+        /// The session.
+        session: String,
+    },
 }
 
 impl DocumentOperation {
@@ -97,7 +119,10 @@ impl DocumentOperation {
             | DocumentOperation::Search { namespace, .. }
             | DocumentOperation::Put { namespace, .. }
             | DocumentOperation::Delete { namespace, .. }
-            | DocumentOperation::Expect { namespace, .. } => Some(namespace),
+            | DocumentOperation::Expect { namespace, .. }
+            | DocumentOperation::PutMessages { namespace, .. }
+            | DocumentOperation::DeleteMessages { namespace, .. }
+            | DocumentOperation::DeleteSession { namespace, .. } => Some(namespace),
             DocumentOperation::ListNamespaces(_) => None,
         }
     }
@@ -119,6 +144,19 @@ pub enum DocumentOutcome {
     Namespaces(Vec<Namespace>),
     /// A document has the expected value.
     Expected,
+    /// Messages were put.
+    MessagesPut {
+        /// The number of messages with new ids.
+        new: u64,
+        /// The number of messages that replaced a different message with the same id.
+        replaced: u64,
+        /// The number of messages that were stored already with the same content.
+        unchanged: u64,
+    },
+    /// So many messages were deleted.
+    MessagesDeleted(u64),
+    /// A session was deleted; false if there was none.
+    SessionDeleted(bool),
 }
 
 /// The options of [`Documents::put`](crate::Documents::put): the texts to index, and the time to live.

@@ -1,4 +1,4 @@
-//! A batch of operations on documents: first all reads, by key and by search, then all changes in one commit.
+//! A batch of operations on documents and messages: first all reads, by key and by search, then all changes in one commit.
 
 use std::{cmp::Reverse, collections::HashSet, sync::Arc};
 
@@ -9,9 +9,9 @@ use crate::{
     documents::{Document, DocumentOperation, DocumentOutcome, DocumentSearch, PreparedDocument, check_key, prepare},
     error::{Error, Result},
     ids::Namespace,
-    message::Timestamp,
+    message::{Message, Timestamp},
     recall::{Query, RankingStrategy, Scope, TimeUse},
-    store::{DocumentAction, DocumentChange, DocumentText, Snapshot, StoredDocument, Transaction},
+    store::{DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
 };
 
 /// The least number of texts that a search with a query looks for first.
@@ -28,6 +28,14 @@ pub(super) struct DocumentBatch {
     changes: Vec<(usize, DocumentChange)>,
     /// The documents whose values are expected.
     expected: Vec<Expectation>,
+    /// The changes of messages, with their positions in the batch.
+    messages: Vec<(usize, MessageChange)>,
+}
+
+enum MessageChange {
+    Put(Vec<(Namespace, Message)>),
+    Delete(Namespace, Vec<String>),
+    DeleteSession(Namespace, String),
 }
 
 /// A document and the value that it must have.
@@ -41,8 +49,13 @@ struct Expectation {
 
 impl DocumentBatch {
     pub(super) fn new(operations: Vec<DocumentOperation>) -> Result<Self> {
-        let mut batch =
-            DocumentBatch { operations: operations.len(), reads: vec![], changes: vec![], expected: vec![] };
+        let mut batch = DocumentBatch {
+            operations: operations.len(),
+            reads: vec![],
+            changes: vec![],
+            expected: vec![],
+            messages: vec![],
+        };
         for (at, operation) in operations.into_iter().enumerate() {
             match operation {
                 DocumentOperation::Put { namespace, key, value, options } => {
@@ -58,6 +71,17 @@ impl DocumentBatch {
                 DocumentOperation::Expect { namespace, key, value } => {
                     batch.expected.push(Expectation { at, namespace, key, value });
                 }
+                DocumentOperation::PutMessages { namespace, messages } => {
+                    messages.iter().try_for_each(Message::check)?;
+                    let messages = messages.into_iter().map(|message| (namespace.clone(), message)).collect();
+                    batch.messages.push((at, MessageChange::Put(messages)));
+                }
+                DocumentOperation::DeleteMessages { namespace, ids } => {
+                    batch.messages.push((at, MessageChange::Delete(namespace, ids)));
+                }
+                DocumentOperation::DeleteSession { namespace, session } => {
+                    batch.messages.push((at, MessageChange::DeleteSession(namespace, session)));
+                }
                 read => {
                     match &read {
                         DocumentOperation::Search { search, .. } => search.check()?,
@@ -72,7 +96,7 @@ impl DocumentBatch {
     }
 
     pub(super) async fn run(self, core: &Arc<Core>) -> Result<Vec<DocumentOutcome>> {
-        let DocumentBatch { operations, reads, changes, expected } = self;
+        let DocumentBatch { operations, reads, changes, expected, messages } = self;
         let mut outcomes = vec![None; operations];
         let mut refreshes = Vec::new();
         if !reads.is_empty() {
@@ -95,21 +119,31 @@ impl DocumentBatch {
             read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
             refreshes = expiring;
         }
-        if !(refreshes.is_empty() && changes.is_empty() && expected.is_empty()) {
+        if !(refreshes.is_empty() && changes.is_empty() && expected.is_empty() && messages.is_empty()) {
             let refreshed = refreshes.len();
             let (positions, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
             expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
+            let mut emptied = Vec::new();
+            for (_, change) in &messages {
+                if let MessageChange::Delete(namespace, _) | MessageChange::DeleteSession(namespace, _) = change {
+                    emptied.extend(core.known_namespace(namespace).await?);
+                }
+            }
             let apply = move |transaction: &Transaction| {
                 expected.iter().try_for_each(|expected| check(transaction, expected))?;
-                transaction.edit_documents().apply(&all)
+                let existed = transaction.edit_documents().apply(&all)?;
+                let changed = messages.iter().map(|(at, change)| Ok((*at, change.apply(transaction)?)));
+                Ok((existed, changed.collect::<Result<Vec<_>>>()?))
             };
-            let existed = core.writer.commit(Commit::Grouped, apply).await?;
+            let (existed, changed) = core.writer.commit(Commit::Grouped, apply).await?;
             for ((at, is_put), existed) in positions.into_iter().zip(is_put).zip(existed.into_iter().skip(refreshed)) {
                 outcomes[at] = Some(if is_put { DocumentOutcome::Put } else { DocumentOutcome::Deleted(existed) });
             }
+            changed.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
+            core.unload_if_empty(&emptied);
         }
         Ok(outcomes.into_iter().map(|outcome| outcome.expect("each operation is a read or a change")).collect())
     }
@@ -127,6 +161,24 @@ fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
     match value == expected.value {
         true => Ok(()),
         false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
+    }
+}
+
+impl MessageChange {
+    fn apply(&self, transaction: &Transaction) -> Result<DocumentOutcome> {
+        match self {
+            MessageChange::Put(messages) => {
+                let PutResult { new, replaced, unchanged, .. } = transaction.edit_messages().put(messages)?;
+                Ok(DocumentOutcome::MessagesPut { new, replaced, unchanged })
+            }
+            MessageChange::Delete(namespace, ids) => {
+                transaction.edit_messages().delete(namespace, ids).map(DocumentOutcome::MessagesDeleted)
+            }
+            MessageChange::DeleteSession(namespace, session) => {
+                let messages = transaction.edit_sessions().delete(namespace, session)?;
+                Ok(DocumentOutcome::SessionDeleted(messages.is_some()))
+            }
+        }
     }
 }
 
@@ -148,9 +200,7 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
                 let all = core.shared.store.read()?.documents().namespaces(None, now)?;
                 (DocumentOutcome::Namespaces(request.choose(&all)?), false)
             }
-            DocumentOperation::Put { .. } | DocumentOperation::Delete { .. } | DocumentOperation::Expect { .. } => {
-                unreachable!("the operation is no read")
-            }
+            _ => unreachable!("the operation is no read"),
         };
         if refreshes_ttl && !core.shared.store.is_read_only() {
             let documents = match &outcome {

@@ -22,12 +22,12 @@ impl Engine {
         Documents { engine: Handle::Strong(self.clone()), namespace: namespace.clone(), refreshes: false }
     }
 
-    /// Runs operations on documents of any namespaces, and returns their outcomes in order. All changes are one commit:
-    /// all of them are stored, or none. Gets, searches and listings show the documents as they were before the batch;
-    /// of several puts and deletes of one key the last counts.
+    /// Runs operations on documents and messages of any namespaces, and returns their outcomes in order. All changes are
+    /// one commit: all of them are stored, or none. Gets, searches and listings show the documents as they were before the
+    /// batch. Changes of documents come before those of messages; of several puts and deletes of one key the last counts.
     ///
     /// # Errors
-    /// Those of the methods of [`Documents`], and
+    /// Those of the methods of [`Documents`], of [`Engine::put`] and [`Engine::delete`], and
     /// [`Error::DocumentChanged`](crate::Error::DocumentChanged) for an [`Expect`](DocumentOperation::Expect); the
     /// whole batch fails.
     pub async fn document_batch(&self, operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>> {

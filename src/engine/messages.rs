@@ -164,7 +164,7 @@ impl Engine {
     /// [`Error::InvalidMessage`]: the message would be too large, or the metadata is nested too deeply;
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn set_metadata(&self, namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool> {
-        if self.namespace_id(namespace).await?.is_none() {
+        if self.core().known_namespace(namespace).await?.is_none() {
             return Ok(false);
         }
         let (namespace, id) = (namespace.clone(), id.to_owned());
@@ -191,7 +191,7 @@ impl Engine {
     /// # Errors
     /// [`Error::LegalHold`], [`Error::Storage`].
     pub async fn delete(&self, namespace: &Namespace, ids: Vec<String>) -> Result<u64> {
-        if self.namespace_id(namespace).await?.is_none() {
+        if self.core().known_namespace(namespace).await?.is_none() {
             return Ok(0);
         }
         let namespace = namespace.clone();

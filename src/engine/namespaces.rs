@@ -1,6 +1,8 @@
 //! Methods of [`Engine`] on whole namespaces and their indexes, and on many namespaces: listing, counting and deleting
 //! them.
 
+use std::sync::Arc;
+
 use super::{
     core::Core, executor::Lane, handle::Engine, namespace_slot::EngineStats, reports::IndexStats, writer::Commit,
 };
@@ -66,16 +68,8 @@ impl Engine {
     /// # Errors
     /// [`Error::LegalHold`], [`Error::Storage`].
     pub async fn delete_namespace(&self, namespace: &Namespace) -> Result<u64> {
-        let Some(id) = self.namespace_id(namespace).await? else { return Ok(0) };
+        let Some(id) = self.core().known_namespace(namespace).await? else { return Ok(0) };
         Ok(self.delete_all_in(vec![(namespace.clone(), id)]).await?.messages)
-    }
-
-    /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.
-    pub(super) async fn namespace_id(&self, namespace: &Namespace) -> Result<Option<NamespaceId>> {
-        self.core().refresh(namespace, None).await?;
-        let namespace = namespace.clone();
-        let id = move |core: &Core| core.store().view(|snapshot| snapshot.namespaces().id(&namespace));
-        self.core().run(Lane::Store, id).await
     }
 }
 
@@ -150,14 +144,27 @@ impl Engine {
         let ids: Vec<NamespaceId> = namespaces.iter().map(|(_, id)| *id).collect();
         let delete = move |transaction: &Transaction| transaction.namespaces().delete(&namespaces);
         let totals = self.core().writer.commit(Commit::Grouped, delete).await?;
-        for generation in self.core().shared.generations.all() {
-            ids.iter().for_each(|&id| generation.unload_if_empty(id));
-        }
+        self.core().unload_if_empty(&ids);
         Ok(totals)
     }
 }
 
 impl Core {
+    /// Returns the number of a namespace, or `None` if the file does not have it: then there is nothing to delete.
+    pub(super) async fn known_namespace(self: &Arc<Self>, namespace: &Namespace) -> Result<Option<NamespaceId>> {
+        self.refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let id = move |core: &Core| core.store().view(|snapshot| snapshot.namespaces().id(&namespace));
+        self.run(Lane::Store, id).await
+    }
+
+    /// Unloads namespaces of which nothing may be left after a deletion.
+    pub(super) fn unload_if_empty(&self, namespaces: &[NamespaceId]) {
+        for generation in self.shared.generations.all() {
+            namespaces.iter().for_each(|&id| generation.unload_if_empty(id));
+        }
+    }
+
     /// Returns the namespaces under a prefix that the next commit of its deletion deletes.
     pub(super) fn namespaces_to_delete(
         &self,

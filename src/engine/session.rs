@@ -361,17 +361,14 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::LegalHold`].
     pub async fn delete_session(&self, namespace: &Namespace, session: &str) -> Result<()> {
-        let id = self.namespace_id(namespace).await?;
+        let id = self.core().known_namespace(namespace).await?;
         let (namespace, session) = (namespace.clone(), session.to_owned());
         let delete = move |transaction: &Transaction| {
             let known = transaction.edit_sessions().delete(&namespace, &session)?;
             known.map(drop).ok_or_else(|| Error::no_session(&namespace, &session))
         };
         self.core().writer.commit(Commit::Grouped, delete).await?;
-        // The namespace may be removed with its last session.
-        for (generation, id) in self.core().shared.generations.all().iter().zip(id.iter().cycle()) {
-            generation.unload_if_empty(*id);
-        }
+        self.core().unload_if_empty(id.as_slice());
         Ok(())
     }
 }

@@ -1,12 +1,17 @@
 //! Batches of operations on documents.
 
 use mnemon::{DocumentNamespaces, DocumentOptions, DocumentOutcome, DocumentSearch, Namespace};
-use pyo3::{IntoPyObjectExt, prelude::*, types::PyDict};
+use pyo3::{
+    IntoPyObjectExt,
+    prelude::*,
+    types::{IntoPyDict, PyDict},
+};
 
 use crate::{
     callback::{numbers, rows},
     documents::Document,
     errors::{not_a, raised},
+    message::{MessageLike, unwrapped},
     query::filter,
     values::{Count, Element, List, Real, Space, Text, bad_document, count, from_python, texts},
 };
@@ -73,6 +78,27 @@ impl DocumentOperation {
         Ok(DocumentOperation(mnemon::DocumentOperation::Expect { namespace: namespace.0, key: key.0, value }))
     }
 
+    /// Puts messages in the commit of the batch, see `Engine.put`. The outcome is a dict of how many were `new`, `replaced`
+    /// and `unchanged`.
+    #[staticmethod]
+    fn put_messages(namespace: Space, messages: List<MessageLike>) -> Self {
+        let messages = unwrapped(messages);
+        DocumentOperation(mnemon::DocumentOperation::PutMessages { namespace: namespace.0, messages })
+    }
+
+    /// Deletes messages in the commit of the batch, see `Engine.delete`. The outcome is how many there were.
+    #[staticmethod]
+    fn delete_messages(namespace: Space, ids: List<Text>) -> Self {
+        DocumentOperation(mnemon::DocumentOperation::DeleteMessages { namespace: namespace.0, ids: texts(ids) })
+    }
+
+    /// Deletes a session in the commit of the batch, see `Engine.delete_session`. The outcome is whether there was one.
+    #[staticmethod]
+    fn delete_session(namespace: Space, session: Text) -> Self {
+        let (namespace, session) = (namespace.0, session.0);
+        DocumentOperation(mnemon::DocumentOperation::DeleteSession { namespace, session })
+    }
+
     /// Lists the namespaces that have documents, by the labels that they begin and end with; `"*"` is any label. The
     /// outcome is a list of them. Namespaces with more than `max_depth` labels are shortened to these.
     #[staticmethod]
@@ -134,7 +160,13 @@ pub(crate) fn outcome(py: Python<'_>, outcome: DocumentOutcome) -> PyResult<Boun
     match outcome {
         DocumentOutcome::Got(document) => document.map(Document).into_bound_py_any(py),
         DocumentOutcome::Found(documents) => wrapped(documents).into_bound_py_any(py),
-        DocumentOutcome::Deleted(was_there) => was_there.into_bound_py_any(py),
+        DocumentOutcome::Deleted(was_there) | DocumentOutcome::SessionDeleted(was_there) => {
+            was_there.into_bound_py_any(py)
+        }
+        DocumentOutcome::MessagesDeleted(messages) => messages.into_bound_py_any(py),
+        DocumentOutcome::MessagesPut { new, replaced, unchanged } => {
+            [("new", new), ("replaced", replaced), ("unchanged", unchanged)].into_py_dict(py)?.into_bound_py_any(py)
+        }
         DocumentOutcome::Namespaces(namespaces) => {
             let names: Vec<&str> = namespaces.iter().map(Namespace::as_str).collect();
             names.into_bound_py_any(py)

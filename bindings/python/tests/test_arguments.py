@@ -132,6 +132,11 @@ def test_one_message_stands_for_a_list_and_text_for_a_message(engine: Engine) ->
     assert [hit.message.id for hit in engine.recall(NAMESPACE, Query("kayaks", ids=id))] == [id]
     assert engine.delete(NAMESPACE, id) == 1
     engine.document_batch(DocumentOperation.put(NAMESPACE, "k", 1))
+    [put, deleted] = engine.document_batch([
+        DocumentOperation.put_messages(NAMESPACE, "seven"),
+        DocumentOperation.delete_messages(NAMESPACE, "nobody"),
+    ])
+    assert (put, deleted) == ({"new": 1, "replaced": 0, "unchanged": 0}, 0)
     assert engine.recall_in("one", namespaces=NAMESPACE, k=1)[0].message.text == "one"
 
 
@@ -401,6 +406,7 @@ def failing_calls(engine: Engine, folder: Path) -> list[Callable[[], Any]]:
         lambda: documents.put("k", 1, index=["a["]),
         lambda: documents.put("k", 1, ttl_minutes=-1),
         lambda: DocumentOperation.get("", "k"),
+        lambda: DocumentOperation.put_messages("", "x"),
         lambda: engine.document_batch([DocumentOperation.expect(NAMESPACE, "none", 1)]),
         lambda: mnemon.namespace_of([]),
         lambda: mnemon.labels_of(""),

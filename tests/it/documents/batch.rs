@@ -1,6 +1,6 @@
 //! Batches of operations: reads first, then all changes in one commit.
 
-use mnemon::{DocumentNamespaces, DocumentOperation as Operation, DocumentOutcome as Outcome, Error};
+use mnemon::{DocumentNamespaces, DocumentOperation as Operation, DocumentOutcome as Outcome, Error, Message, Query};
 use serde_json::json;
 
 use super::*;
@@ -113,6 +113,63 @@ fn a_batch_is_stored_only_if_documents_have_the_expected_values() {
     // Without a change it is a check.
     assert!(engine.blocking().document_batch(vec![expect_operation("a", Some(json!(2)))]).is_ok());
     assert!(engine.blocking().document_batch(vec![expect_operation("a", None)]).is_err());
+}
+
+fn put_messages(space: &str, messages: impl IntoIterator<Item = Message>) -> Operation {
+    Operation::PutMessages { namespace: namespace(space), messages: messages.into_iter().collect() }
+}
+
+#[test]
+fn messages_change_in_the_commit_of_the_documents() {
+    let db = Db::new();
+    let engine = db.open();
+    let message = |id: &str, text: &str| Message::user(text).with_id(id).in_session("chat");
+    let first = vec![
+        put_operation(SPACE, "a", json!("a ferry")),
+        put_messages(SPACE, [message("1", "the first boat"), message("2", "the second boat")]),
+        put_messages("other", [message("1", "a bridge")]),
+    ];
+    let outcomes = engine.blocking().document_batch(first.clone()).unwrap();
+    assert_eq!(outcomes[1], Outcome::MessagesPut { new: 2, replaced: 0, unchanged: 0 });
+    assert_eq!(engine.blocking().history(&namespace(SPACE), "chat").unwrap().len(), 2);
+    let again = engine.blocking().document_batch(first).unwrap();
+    assert_eq!(again[2], Outcome::MessagesPut { new: 0, replaced: 0, unchanged: 1 });
+    engine.blocking().flush().unwrap();
+
+    // One that fails changes nothing, whichever of them it is.
+    let changes = || vec![put_operation(SPACE, "a", json!(2)), put_messages(SPACE, [message("1", "another boat")])];
+    let deletes = Operation::DeleteSession { namespace: namespace(SPACE), session: "chat".into() };
+    for fault in [
+        expect_operation("a", Some(json!("a bridge"))),
+        put_operation(SPACE, "", json!(1)),
+        put_messages(SPACE, [message("", "a third boat")]),
+    ] {
+        let batch = changes().into_iter().chain([deletes.clone(), fault]);
+        engine.blocking().document_batch(batch.collect()).unwrap_err();
+        assert_eq!(documents(&engine).blocking().get("a").unwrap().unwrap().value, json!("a ferry"));
+        let texts = engine.blocking().history(&namespace(SPACE), "chat").unwrap();
+        assert_eq!(texts.iter().map(Message::text).collect::<Vec<_>>(), ["the first boat", "the second boat"]);
+    }
+
+    let outcomes = engine.blocking().document_batch(vec![
+        expect_operation("a", Some(json!("a ferry"))),
+        delete_operation("a"),
+        Operation::DeleteMessages { namespace: namespace("other"), ids: vec!["1".into(), "none".into()] },
+        deletes.clone(),
+        Operation::DeleteSession { namespace: namespace("none"), session: "chat".into() },
+    ]);
+    let [deleted, messages, session, none] = &outcomes.unwrap()[1..] else { panic!() };
+    assert_eq!((deleted, messages), (&Outcome::Deleted(true), &Outcome::MessagesDeleted(1)));
+    assert_eq!((session, none), (&Outcome::SessionDeleted(true), &Outcome::SessionDeleted(false)));
+    assert_eq!(engine.blocking().document_batch(vec![deletes]).unwrap(), [Outcome::SessionDeleted(false)]);
+    assert_eq!(engine.blocking().recall(&namespace(SPACE), Query::new("boat")).unwrap().len(), 0);
+    // Nothing is left of either namespace, and one that comes back is found.
+    assert_eq!(engine.blocking().count_namespaces(None).unwrap().namespaces, 0);
+    engine.blocking().document_batch(vec![put_messages("other", [message("4", "a new boat")])]).unwrap();
+    engine.blocking().flush().unwrap();
+    assert_eq!(engine.blocking().recall(&namespace("other"), Query::new("boat")).unwrap()[0].message.id, "4");
+    drop(engine);
+    db.assert_sound();
 }
 
 #[test]

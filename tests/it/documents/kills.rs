@@ -1,9 +1,9 @@
-//! Kills at random moments of batches and of sweeps: an acknowledged batch is there as a whole, and an expired document
-//! is in no table and no index.
+//! Kills at random moments of batches and of sweeps: an acknowledged batch is there as a whole, its message included, and an
+//! expired document is in no table and no index.
 
 use std::{sync::Arc, time::Duration};
 
-use mnemon::{DocumentOperation as Operation, Engine};
+use mnemon::{DocumentOperation as Operation, Engine, Message};
 use serde_json::json;
 
 use super::*;
@@ -26,7 +26,13 @@ fn batch(run: u64, number: u64) -> Vec<Operation> {
         Operation::Put { namespace: namespace(SPACE), key: format!("{kind} {run} {number} {at}"), value, options }
     };
     let kept = (0..BATCH).map(|at| put("kept", at, None));
-    kept.chain((0..BRIEF).map(|at| put("brief", at, Some(1.0 / 60_000.0)))).collect()
+    let message = Message::user(format!("a ferry of batch {number}")).with_id(message_id(run, number));
+    let message = Operation::PutMessages { namespace: namespace(SPACE), messages: vec![message] };
+    kept.chain((0..BRIEF).map(|at| put("brief", at, Some(1.0 / 60_000.0)))).chain([message]).collect()
+}
+
+fn message_id(run: u64, number: u64) -> String {
+    format!("message {run} {number}")
 }
 
 #[test]
@@ -56,6 +62,8 @@ pub(crate) fn check(engine: &Engine, run: u64, lines: &[String]) -> (u64, bool) 
     let whole = |number: u64| {
         let found = (0..BATCH).filter(|&at| has("kept", number, at)).count() as u64;
         assert!(found == 0 || found == BATCH, "run {run}, batch {number}: {found}");
+        let message = engine.blocking().get(&namespace(SPACE), &message_id(run, number)).unwrap();
+        assert_eq!(message.is_some(), found == BATCH, "run {run}, batch {number}");
         assert!(!(0..BRIEF).any(|at| has("brief", number, at)));
         found == BATCH
     };
@@ -93,11 +101,11 @@ fn acknowledged_batches_survive_kills_and_expired_documents_do_not() {
     let engine = db.open();
     engine.blocking().flush().unwrap();
     let begun = std::time::Instant::now();
-    while mnemon::verify(&db.path).unwrap().messages != all * BATCH {
+    while mnemon::verify(&db.path).unwrap().messages != all * (BATCH + 1) {
         assert!(begun.elapsed() < Duration::from_secs(20), "the sweep is not over");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(find(&engine, search().limit(1_000_000)).len() as u64, all * BATCH);
     drop(engine);
-    assert_eq!(db.assert_sound().vectors, all * BATCH);
+    assert_eq!(db.assert_sound().vectors, all * (BATCH + 1));
 }

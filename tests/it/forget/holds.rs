@@ -51,6 +51,12 @@ fn nothing_of_a_held_namespace_is_deleted() {
         is_held(documents.blocking().delete("k"));
         let delete = DocumentOperation::Delete { namespace: space(), key: "k".into() };
         is_held(blocking.document_batch(vec![delete]));
+        is_held(
+            blocking
+                .document_batch(vec![DocumentOperation::DeleteMessages { namespace: space(), ids: vec!["m".into()] }]),
+        );
+        let delete = DocumentOperation::DeleteSession { namespace: space(), session: "chat".into() };
+        is_held(blocking.document_batch(vec![delete]));
         is_held(chat.blocking().clear());
         is_held(chat.blocking().reset());
         is_held(chat.blocking().restore(checkpoint));

@@ -14,7 +14,10 @@ mod unshare;
 
 use std::{sync::Arc, time::Duration};
 
-use mnemon::{Config, Engine, Freshness, Language, Message, Query, admin::LanguageOrigin};
+use mnemon::{
+    Config, DocumentOperation, DocumentOptions, Engine, Error, Freshness, Language, Message, Query,
+    admin::LanguageOrigin,
+};
 
 use crate::{
     support::{Db, GERMAN, Hashing, chat, message, namespace, postgres::server, recall::lexical},
@@ -52,6 +55,56 @@ fn what_one_machine_stores_another_has() {
 }
 
 /// The guess is part of what machines share: whoever embeds makes it, and the others follow.
+#[test]
+fn messages_and_documents_change_in_one_commit_on_all_machines() {
+    const APPENDS: u64 = 20;
+    let Some(server) = server() else { return };
+    let address = server.database();
+    let files = [Db::new(), Db::new()];
+    let machines = files.each_ref().map(|db| open(db, &address));
+    let space = || namespace("acme/ada");
+    let key = || "head".to_owned();
+    // Each adds a message and counts it; now and then one deletes the session with its count.
+    let change = |engine: &Engine, messages: Vec<DocumentOperation>, next: &dyn Fn(u64) -> u64| loop {
+        let head = engine.documents(&space()).blocking().get("head").unwrap().map(|head| head.value);
+        let count = head.as_ref().map_or(0, |head| head.as_u64().unwrap());
+        let options = DocumentOptions::default().not_indexed();
+        let mut operations = messages.clone();
+        operations.push(DocumentOperation::Expect { namespace: space(), key: key(), value: head });
+        operations.push(DocumentOperation::Put { namespace: space(), key: key(), value: next(count).into(), options });
+        match engine.blocking().document_batch(operations) {
+            Ok(_) => return,
+            Err(Error::DocumentChanged { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    std::thread::scope(|scope| {
+        for (at, engine) in machines.iter().enumerate() {
+            scope.spawn(move || {
+                for number in 0..APPENDS {
+                    let message = Message::user(format!("boat {number} of machine {at}")).in_session("chat");
+                    let put = DocumentOperation::PutMessages { namespace: space(), messages: vec![message] };
+                    change(engine, vec![put], &|count| count + 1);
+                    if at == 0 && number % 7 == 6 {
+                        let delete = DocumentOperation::DeleteSession { namespace: space(), session: "chat".into() };
+                        change(engine, vec![delete], &|_| 0);
+                    }
+                }
+            });
+        }
+    });
+    for engine in &machines {
+        let query = Query::new("boat").k(100).freshness(Freshness::Latest);
+        engine.blocking().recall(&space(), query).unwrap();
+        let count = engine.documents(&space()).blocking().get("head").unwrap().unwrap().value;
+        let messages = engine.blocking().history(&space(), "chat").unwrap().len();
+        assert_eq!(count, messages, "each message is counted");
+        assert!(messages > 0);
+    }
+    drop(machines);
+    files.iter().for_each(|db| drop(db.assert_sound()));
+}
+
 #[test]
 fn a_guessed_language_is_that_of_all_machines() {
     let Some(server) = server() else { return };
