@@ -9,7 +9,7 @@ import numpy
 
 from ._adapters import needs
 from ._async import AsyncEngine, engine_of
-from ._mnemon import Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message
 from ._values import packed, unpacked
 from ._wait import awaited
 
@@ -30,8 +30,8 @@ class MnemonStorage:
     A scope has the scopes below it: `/crew` has `/crew/sales`, and not `/crews`. Criteria of `delete` must all hold. Messages of other
     programs in the namespace are no records, and are left alone.
 
-    Calls may come from any thread. A call is one commit. Cost: a search compares the vectors of all records below the scope, and a list
-    or a count reads all; a deletion of ids reads these alone.
+    Calls may come from any thread. A call is one commit; of `touch_records`, each record is one. Cost: a search compares the vectors of all
+    records below the scope, and a list or a count reads all; a deletion of ids reads these alone.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
@@ -44,8 +44,11 @@ class MnemonStorage:
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Stores records; one whose id there is already replaces that one."""
-        self._check([record.embedding for record in records], store=True)
-        self.engine.put(self.namespace, [_message(record) for record in records])
+        dimension = self._dimension([record.embedding for record in records])
+        self.engine.document_batch([
+            DocumentOperation.put(self.namespace, VECTOR, {"dimension": dimension}, index=[]),
+            DocumentOperation.put_messages(self.namespace, [_message(record) for record in records]),
+        ])
 
     def search(
         self,
@@ -57,7 +60,7 @@ class MnemonStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """The most similar records, by cosine, best first. Those without a vector have 0."""
-        self._check([query_embedding])
+        self._dimension([query_embedding])
         found = list(self._records(scope_prefix, categories, metadata_filter))
         vectors = numpy.zeros((len(found), len(query_embedding)))
         for row, record in zip(vectors, found, strict=True):
@@ -121,9 +124,9 @@ class MnemonStorage:
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Deletes the records of a scope; without one all, and then vectors may have another dimension."""
-        self.delete(scope_prefix)
-        if not _path(scope_prefix or ROOT):
-            self.engine.documents(self.namespace).delete(VECTOR)
+        records = DocumentOperation.delete_messages(self.namespace, [record.id for record in self._records(scope_prefix)])
+        dimension = DocumentOperation.delete(self.namespace, VECTOR)
+        self.engine.document_batch([records] if _path(scope_prefix or ROOT) else [records, dimension])
 
     asave = awaited(save)
     asearch = awaited(search)
@@ -151,16 +154,14 @@ class MnemonStorage:
             ):
                 yield record
 
-    def _check(self, vectors: list[list[float] | None], *, store: bool = False) -> None:
-        """All vectors have the dimension of the first one that was stored, which a document says."""
-        documents = self.engine.documents(self.namespace)
-        stored = documents.get(VECTOR)
-        dimension = stored.value["dimension"] if stored else None
+    def _dimension(self, vectors: list[list[float] | None]) -> int | None:
+        """The dimension of these vectors and of those that were stored, which a document says; `None` if there are none."""
+        stored = self.engine.documents(self.namespace).get(VECTOR)
+        dimension: int | None = stored.value["dimension"] if stored else None
         for length in [len(vector) for vector in vectors if vector]:
             if length != (dimension := dimension or length):
                 raise EmbeddingDimensionMismatchError(dimension, length)
-        if store and dimension and not stored:
-            documents.put(VECTOR, {"dimension": dimension}, index=[])
+        return dimension
 
 
 def _path(scope: str) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._adapters import Part, arguments_of, call_of, needs, text_of, turn_of
 from ._async import AsyncEngine, engine_of
-from ._errors import SessionNotFoundError
-from ._mnemon import Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Place, deletes, heads, key_of, read, replace
 
 with needs("mnemon.strands", "strands-agents", "strands"):
@@ -52,13 +51,8 @@ class MnemonSessionRepository(SessionRepository):
         found = self.engine.documents(self.namespace).search(where={KEY: session_id}, limit=ALL)
         if not found:
             raise SessionException(f"the session {session_id!r} does not exist")
-        try:
-            self.engine.delete_session(self.namespace, session_id)
-        except SessionNotFoundError:
-            pass
-        self.engine.document_batch([
-            operation for one in found for operation in deletes((self.namespace, one.key), one.value)
-        ])
+        documents = [operation for one in found for operation in deletes((self.namespace, one.key), one.value)]
+        self.engine.document_batch([DocumentOperation.delete_session(self.namespace, session_id), *documents])
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         agent = session_agent.agent_id
