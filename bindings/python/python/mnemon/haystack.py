@@ -121,11 +121,8 @@ class MnemonDocumentStore:
         return self._change(filters, lambda one: self._put(replace(one, meta=one.meta | meta)))
 
     def search(self, query: str, filters: Filter | None = None, top_k: int = 10) -> list[Document]:
-        """The best documents for a text, with the engine's scores: the higher the better. What is not embedded yet is embedded first."""
-        if self.engine.pending():
-            self.engine.flush()
-        matching = self._matching(filters)
-        found = self._find(matching, query, limit=top_k) if query.strip() else []
+        """The best documents for a text, with the engine's scores: the higher the better."""
+        found = self._find(self._matching(filters), query, limit=top_k) if query.strip() else []
         return [replace(_document(one.value), score=one.score) for one in found]
 
     def _change(self, filters: Filter, operation: Callable[[Document], DocumentOperation]) -> int:
@@ -144,6 +141,9 @@ class MnemonDocumentStore:
         return changed
 
     def _find(self, where: Filter | None = None, query: str | None = None, **options: Any) -> list[Stored]:
+        """The documents that match. What is not embedded or not in the index yet is so first, for a query or a vector."""
+        if (query is not None or "vector" in options) and self.engine.pending():
+            self.engine.flush()
         ours = {"$and": [{KEY: {"$exists": True}}, where or {}]}
         return self.engine.documents(self.namespace).search(query, where=ours, **{"limit": ALL} | options)
 

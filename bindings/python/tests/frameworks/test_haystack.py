@@ -174,6 +174,49 @@ def test_any_filter_finds_what_it_finds_in_memory(mixed: bool) -> None:
     assert found > 200 and raised > 100
 
 
+def test_the_engine_finds_what_haystack_judges(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+
+    def spy(memory: InMemoryDocumentStore, given: Any = None) -> list[Document]:
+        judged.append(len(memory.storage))
+        return method(memory, given)
+
+    method = InMemoryDocumentStore.filter_documents
+    monkeypatch.setattr(InMemoryDocumentStore, "filter_documents", spy)
+    store = Store(engine, "n")
+    store.write_documents([Document(id=f"{at}", content="boat", meta={"n": at, "day": f"2024-01-{1 + at % 28:02}"}) for at in range(100)])
+    few = {"operator": "AND", "conditions": [filters("meta.n", ">=", 10), filters("meta.n", "<", 20)]}
+    some = {"operator": "AND", "conditions": [few, filters("meta.day", ">", "2024-01-15")]}
+    assert (len(store.filter_documents(few)), len(store.filter_documents(some))) == (10, 5) and judged == [10, 10]
+    assert len(store.search("boat", few, 100)) == 10 and judged == [10, 10]
+    assert len(store.search("boat", some, 100)) == 5 and judged == [10, 10, 10]
+    # What is in no order with numbers is judged.
+    store.write_documents([Document(id="x", content="boat", meta={"n": "x"})])
+    with pytest.raises(FilterError):
+        store.search("boat", few)
+
+
+def test_given_vectors_are_the_engines(tmp_path: Path) -> None:
+    with Engine(tmp_path / "m.redb", embedder=GivenVectors("none", 2)) as engine:
+        store = Store(engine, "n")
+        store.write_documents([*DOCUMENTS, Document(id="4", content=" ", embedding=[-0.5, 0.0]), Document(id="5", embedding=[0.3, 0.4])])
+        with pytest.raises(MnemonError, match="a vector of 3 components"):
+            store.write_documents([Document(id="6", content="x", embedding=[1.0, 0.0, 0.0])])
+        with pytest.raises(MnemonError, match="a vector of 3 components"):
+            store.embedding_retrieval([1.0, 0.0, 0.0])
+    with Engine(tmp_path / "m.redb") as engine:
+        store = Store(engine, "n")
+        found = store.embedding_retrieval([0.0, 2.0], return_embedding=True)
+        assert ids(found) == ["2", "5", "1", "4"] and ids(MnemonEmbeddingRetriever(store, top_k=1).run([0.0, 2.0])["documents"]) == ["2"]
+        assert [one.embedding for one in found] == [[0.0, 1.0], [0.3, 0.4], [1.0, 0.1], [-0.5, 0.0]]
+        assert [one.score for one in found] == pytest.approx([1.0, 0.8, 0.1 / 1.01**0.5, 0.0])
+        [scaled] = store.embedding_retrieval([0.0, 2.0], filters("meta.year", "==", 2026), 1, True)
+        assert scaled.id == "1" and scaled.score == pytest.approx((0.1 / 1.01**0.5 + 1) / 2) and scaled.embedding is None
+        store.write_documents([Document(id="2", content="The boathouse closes at dusk.", embedding=[0.0, -1.0])], DuplicatePolicy.OVERWRITE)
+        assert ids(store.embedding_retrieval([0.0, 2.0])) == ["5", "1", "4", "2"]
+        assert "3" in ids(store.search("Ada likes soup")) and store.embedding_retrieval([0.0, 2.0], top_k=0) == []
+
+
 def test_deletions_delete_and_namespaces_and_other_programs_keep_apart(engine: Engine) -> None:
     ada, bob = Store(engine, "acme/ada"), Store(engine, "acme/bob")
     for store in (ada, bob):
