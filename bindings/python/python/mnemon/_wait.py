@@ -10,7 +10,6 @@ from threading import Lock, Thread
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
-_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 
@@ -82,11 +81,11 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
     return await future
 
 
-def awaited(method: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], Coroutine[Any, Any, _T]]:
+def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
     """The method of this name, also of a subclass, with `await`."""
 
     @functools.wraps(method)
-    async def call(self: _S, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+    async def call(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
         found: _T = await wait(getattr(self, method.__name__), *arguments, **options)
         return found
 
