@@ -110,12 +110,12 @@ def deletes(place: Place, old: Head | None) -> Iterator[DocumentOperation]:
         yield from drops(place, {}, old)
 
 
-def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> None:
-    """Commits a change that is computed from what was read and expects it, and computes it again if that has changed."""
+def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> list[Any]:
+    """Commits a change that is computed from what was read and expects it, and computes it again if that has changed. Returns the outcomes
+    of its operations."""
     while True:
         try:
-            engine.document_batch(list(change()))
-            return
+            return engine.document_batch(list(change()))
         except DocumentChangedError:
             continue
 

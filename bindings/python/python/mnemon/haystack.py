@@ -82,14 +82,11 @@ class MnemonDocumentStore:
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Stores documents and returns how many. With `FAIL`, none is stored if one is there already."""
-        if not isinstance(documents, Iterable) or isinstance(documents, str) or not all(isinstance(one, Document) for one in documents):
+        if not isinstance(documents, Iterable) or not all(isinstance(one, Document) for one in documents):
             raise ValueError("write_documents takes a list of haystack.Document")
-        written = 0
+        places = {one.id: (self.namespace, key_of(one.id)) for one in documents}
 
         def change() -> Iterator[DocumentOperation]:
-            nonlocal written
-            written = 0
-            places = {one.id: (self.namespace, key_of(one.id)) for one in documents}
             found = heads(self.engine, places.values())
             yield from expects(places.values(), found)
             known = {id for id, head in zip(places, found, strict=True) if head}
@@ -99,12 +96,11 @@ class MnemonDocumentStore:
                         f"there is a document with the id {one.id!r} already; to replace it, use DuplicatePolicy.OVERWRITE"
                     )
                 if one.id not in known or policy == DuplicatePolicy.OVERWRITE:
-                    written += 1
                     yield self._put(one)
                 known.add(one.id)
 
-        commit(self.engine, change)
-        return written
+        # All but the expectations are documents.
+        return len(commit(self.engine, change)) - len(places)
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Deletes documents. Ids that no document has are ignored."""
@@ -126,19 +122,14 @@ class MnemonDocumentStore:
         return [replace(_document(one.value), score=one.score) for one in found]
 
     def _change(self, filters: Filter, operation: Callable[[Document], DocumentOperation]) -> int:
-        changed = 0
-
         def change() -> Iterator[DocumentOperation]:
-            nonlocal changed
             stored = {one.value["id"]: one for one in self._candidates(filters)}
-            matching = _memory(stored.values()).filter_documents(filters)
-            changed = len(matching)
-            for one in matching:
+            for one in _memory(stored.values()).filter_documents(filters):
                 yield DocumentOperation.expect(self.namespace, stored[one.id].key, stored[one.id].value)
                 yield operation(one)
 
-        commit(self.engine, change)
-        return changed
+        # Each document has an expectation and a change.
+        return len(commit(self.engine, change)) // 2
 
     def _find(self, where: Filter | None = None, query: str | None = None, **options: Any) -> list[Stored]:
         """The documents that match. What is not embedded or not in the index yet is so first, for a query or a vector."""
