@@ -9,14 +9,15 @@ from typing import Any
 from haystack import Document
 
 Filter = dict[str, Any]
-# Documents that match the first filter, among which Haystack judges those that match one of the others.
+# The engine's filter, and those for the documents of which it is not known whether Haystack's filters match them.
 Where = tuple[Filter, list[Filter]]
 
 NAMES = {field.name for field in fields(Document)}
-# What is among numbers, and what is not.
+# The engine's operator, and the one that holds for all other numbers.
 ORDERS = {">": ("$gt", "$lte"), ">=": ("$gte", "$lt"), "<": ("$lt", "$gte"), "<=": ("$lte", "$gt")}
-# Haystack compares dates as times, in whatever zones they are. Half a surrogate pair is in no document.
+# Texts that may equal other texts, as Haystack compares dates as times in their zones; and texts that cannot be in the engine's filters.
 DATE_OR_NO_TEXT = re.compile(r"\d{4}-\d\d-\d\d|.*[\ud800-\udfff]", re.DOTALL)
+# Of logical operators in each other: each takes four of the 64 levels of JSON that the engine's filters may have.
 MAX_DEPTH = 12
 UNDECIDED: Where = {}, [{}]
 
@@ -24,9 +25,9 @@ UNDECIDED: Where = {}, [{}]
 def where(filters: Filter | None) -> Where:
     """The engine's filters for Haystack's.
 
-    The first filter finds all documents that Haystack's match, and all for which Haystack raises an error: it does so when it comes to a
-    comparison of types that have no order. Beside those it finds only documents that one of the other filters finds. So where these find
-    none, the first one says all.
+    The first filter matches all documents that Haystack's match, and all for which Haystack raises an error, as it does when it comes to a
+    comparison of values that have no order. It matches no other documents but those that one of the second filters matches. So if these
+    match none, the first one says what Haystack's say.
 
     Haystack has to judge dates, orders of other types than numbers, lists and objects, and the fields beside `id`, `content` and `meta`.
     """
@@ -42,7 +43,7 @@ def _where(filters: Any, wanted: bool, depth: int) -> Where:
             found: list[Filter] = []
             undecided: list[Filter] = []
             for inner, others in [_where(condition, wanted, depth - 1) for condition in conditions]:
-                # A condition that is the last one to be looked at can be one that raises an error.
+                # Haystack does not come to this condition if an earlier one raises an error.
                 found.append({"$or": [inner, *undecided]} if undecided else inner)
                 undecided += others
             return {"$and" if wanted == (operator != "OR") else "$or": found}, undecided

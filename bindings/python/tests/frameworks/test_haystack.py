@@ -116,8 +116,8 @@ def test_searches_find_by_text_filters_and_vectors(engine: Engine) -> None:
 
 
 VALUES: list[Any] = [
-    0, 1, 2, -1, 1.0, 0.5, 2**53 + 1, float(2**53), True, False, None, "", "a", "1", "a-b", "2024-01-02", "2024-01-02T00:00:00", "2024-01-02 extra",
-    "2024-01-01T23:00:00-01:00", "May 2, 2024", [], ["a"], [1], [True], {}, {"b": 1}, {"b": "a"}, {"b": None}]
+    0, 1, 2, -1, 1.0, 0.5, 2**53 + 1, float(2**53), True, False, None, "", "a", "1", "a-b", "2024-01-02", "2024-01-02T00:00:00",
+    "2024-01-02 extra", "2024-01-01T23:00:00-01:00", "May 2, 2024", [], ["a"], [1], [True], {}, {"b": 1}, {"b": "a"}, {"b": None}]
 ASKED = [*VALUES, 2**70, float("inf"), float("nan"), "\ud800", datetime(2024, 1, 2, tzinfo=UTC), ("a",), object()]
 FIELDS = ["meta.a", "meta.a.b", "meta.c", "c", "meta.d.e", "meta", "id", "id.a", "content", "score", "embedding", "other.a", "meta.x y\"]", "meta."]
 OPERATORS = ["==", "!=", ">", ">=", "<", "<=", "in", "not in"]
@@ -129,7 +129,8 @@ def some_filter(chance: random.Random, depth: int = 3) -> Any:
         inner = [some_filter(chance, depth - 1) for _ in range(chance.randint(0, 3))]
         return {"operator": chance.choice(["AND", "OR", "NOT"]), "conditions": inner}
     if chance.random() < 0.01:
-        return chance.choice([{}, {"field": "meta.a", "operator": "=="}, filters("meta.a", "~", 1), {"operator": "XOR", "conditions": []}, "x"])
+        nonsense = [{}, {"field": "meta.a", "operator": "=="}, filters("meta.a", "~", 1), {"operator": "XOR", "conditions": []}, "x"]
+        return chance.choice(nonsense)
     operator = chance.choice(OPERATORS[:6] if chance.random() < 0.7 else OPERATORS)
     # Many that raise no error.
     value = chance.choice(ASKED) if chance.random() < 0.5 else chance.choice([1, 0.5, "a", None])
@@ -190,6 +191,11 @@ def test_the_engine_finds_what_haystack_judges(engine: Engine, monkeypatch: pyte
     assert (len(store.filter_documents(few)), len(store.filter_documents(some))) == (10, 5) and judged == [10, 10]
     assert len(store.search("boat", few, 100)) == 10 and judged == [10, 10]
     assert len(store.search("boat", some, 100)) == 5 and judged == [10, 10, 10]
+    # However deep it is, and whatever is in it.
+    deep = few
+    for _ in range(60):
+        deep = {"operator": "NOT", "conditions": [deep]}
+    assert len(store.filter_documents(deep)) == 10 and len(store.search("boat", deep, 100)) == 10
     # What is in no order with numbers is judged.
     store.write_documents([Document(id="x", content="boat", meta={"n": "x"})])
     with pytest.raises(FilterError):
