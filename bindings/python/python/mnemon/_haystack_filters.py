@@ -40,13 +40,14 @@ def _where(filters: Any, wanted: bool, depth: int) -> Where:
             return _comparison(field, operator, value, wanted)
         case {"operator": "AND" | "OR" | "NOT" as operator, "conditions": [*conditions]} if "field" not in filters and depth:
             wanted = wanted != (operator == "NOT")
+            is_all = wanted == (operator != "OR")
             found: list[Filter] = []
             undecided: list[Filter] = []
             for inner, others in [_where(condition, wanted, depth - 1) for condition in conditions]:
                 # Haystack does not come to this condition if an earlier one raises an error.
-                found.append({"$or": [inner, *undecided]} if undecided else inner)
-                undecided += others
-            return {"$and" if wanted == (operator != "OR") else "$or": found}, undecided
+                found.append({"$or": [inner, *undecided]} if is_all and undecided else inner)
+                undecided += [one for one in others if one not in undecided]
+            return {"$and" if is_all else "$or": found}, undecided
     return UNDECIDED
 
 
@@ -62,7 +63,7 @@ def _comparison(field: str, operator: Any, value: Any, wanted: bool) -> Where:
         return {path: {"$in" if wanted == (operator in ("==", "in")) else "$nin": values + alike}}, []
     if operator in ORDERS and type(value) in (int, float):
         is_so, is_not = ORDERS[operator]
-        others = {path: {"$ne": None, "$not": {is_so: value}}, "$not": {path: {is_not: value}}}
+        others = {path: {"$ne": None, "$not": {"$lt": 0}}, "$not": {path: {"$gte": 0}}}
         return {path: {"$ne": None, "$not": {is_not: value}}} if wanted else {"$not": {path: {is_so: value}}}, [others]
     return UNDECIDED
 
