@@ -110,23 +110,22 @@ def deletes(place: Place, old: Head | None) -> Iterator[DocumentOperation]:
         yield from drops(place, {}, old)
 
 
-def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> bool:
+def commit(engine: Engine, change: Callable[[], Iterable[DocumentOperation]]) -> list[Any]:
     """Commits a change that is computed from what was read and expects it, and computes it again if that has changed.
 
-    Returns whether there was anything to change.
+    Returns the outcomes of its operations: none if there was nothing to change.
     """
     while operations := list(change()):
         try:
-            engine.document_batch(operations)
-            return True
+            return engine.document_batch(operations)
         except DocumentChangedError:
             continue
-    return False
+    return []
 
 
 def update(
     engine: Engine, places: Sequence[Place], change: Callable[[list[Head | None], list[str | None]], Iterable[DocumentOperation]]
-) -> bool:
+) -> list[Any]:
     """Commits a change that is computed from the documents at places and their texts, as `commit` does, and expects them."""
 
     def expecting() -> list[DocumentOperation]:

@@ -4,10 +4,10 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -79,6 +79,17 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
 
     WORKERS.submit(task)
     return await future
+
+
+def awaited(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """The method of this name, also of a subclass, with `await`."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        found: _T = await wait(getattr(self, method.__name__), *arguments, **options)
+        return found
+
+    return call
 
 
 async def finish(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:

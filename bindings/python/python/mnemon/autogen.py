@@ -7,8 +7,8 @@ from typing import Any, Self, TypeVar
 
 from ._adapters import COMPONENTS, engine_at, needs, search
 from ._async import AsyncEngine, engine_of
-from ._errors import InvalidValueError, SessionNotFoundError
-from ._mnemon import Engine, Hit, Message
+from ._errors import InvalidValueError
+from ._mnemon import DocumentOperation, Engine, Hit, Message
 from ._values import packed, unpacked
 from ._wait import wait
 
@@ -87,10 +87,7 @@ class MnemonMemory(Memory, Component[MemoryConfig]):
 
     async def clear(self) -> None:
         """Deletes all messages of the session."""
-        try:
-            await wait(self.engine.delete_session, self.namespace, self.session)
-        except SessionNotFoundError:
-            pass
+        await wait(self.engine.document_batch, DocumentOperation.delete_session(self.namespace, self.session))
 
     async def close(self) -> None:
         """Does nothing: the engine stays open for others. One that `load_component` opened is closed with the last component on it."""

@@ -9,9 +9,9 @@ import numpy
 
 from ._adapters import needs
 from ._async import AsyncEngine, engine_of
-from ._mnemon import Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message
 from ._values import packed, unpacked
-from ._wait import wait
+from ._wait import awaited
 
 with needs("mnemon.crewai", "crewai", "crewai"):
     from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
@@ -30,8 +30,8 @@ class MnemonStorage:
     A scope has the scopes below it: `/crew` has `/crew/sales`, and not `/crews`. Criteria of `delete` must all hold. Messages of other
     programs in the namespace are no records, and are left alone.
 
-    Calls may come from any thread. A call is one commit. Cost: a search, a list or a count reads every record below the scope, each with
-    its vector.
+    Calls may come from any thread. A call is one commit; of `touch_records`, each record is one. Cost: a search compares the vectors of all
+    records below the scope, and a list or a count reads all; a deletion of ids reads these alone.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:
@@ -44,8 +44,11 @@ class MnemonStorage:
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Stores records; one whose id there is already replaces that one."""
-        self._check([record.embedding for record in records], store=True)
-        self.engine.put(self.namespace, [_message(record) for record in records])
+        dimension = self._dimension([record.embedding for record in records])
+        self.engine.document_batch([
+            DocumentOperation.put(self.namespace, VECTOR, {"dimension": dimension}, index=[]),
+            DocumentOperation.put_messages(self.namespace, [_message(record) for record in records]),
+        ])
 
     def search(
         self,
@@ -57,15 +60,15 @@ class MnemonStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """The most similar records, by cosine, best first. Those without a vector have 0."""
-        self._check([query_embedding])
-        records = list(self._records(scope_prefix, categories, metadata_filter=metadata_filter))
-        vectors = numpy.zeros((len(records), len(query_embedding)))
-        for row, record in zip(vectors, records, strict=True):
-            row[:] = record.embedding or 0.0
+        self._dimension([query_embedding])
+        found = list(self._records(scope_prefix, categories, metadata_filter))
+        vectors = numpy.zeros((len(found), len(query_embedding)))
+        for row, record in zip(vectors, found, strict=True):
+            row[:] = 0.0 if record.embedding is None else record.embedding
         lengths = numpy.linalg.norm(vectors, axis=1) * numpy.linalg.norm(query_embedding)
         scores = vectors @ numpy.asarray(query_embedding) / numpy.where(lengths, lengths, 1.0)
         best = numpy.argsort(-scores, kind="stable")[: max(limit, 0)]
-        return [(records[at], float(scores[at])) for at in best if scores[at] >= min_score]
+        return [(_listed(found[at]), float(scores[at])) for at in best if scores[at] >= min_score]
 
     def delete(
         self,
@@ -75,8 +78,9 @@ class MnemonStorage:
         older_than: datetime | None = None,
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
-        found = self._records(scope_prefix, categories, record_ids, older_than, metadata_filter)
-        return self.engine.delete(self.namespace, [record.id for record in found])
+        found = self._records(scope_prefix, categories, metadata_filter, record_ids)
+        old = [record.id for record in found if older_than is None or _time(record.created_at) < _time(older_than)]
+        return self.engine.delete(self.namespace, old)
 
     def update(self, record: MemoryRecord) -> None:
         self.save([record])
@@ -88,12 +92,11 @@ class MnemonStorage:
             self.engine.set_metadata(self.namespace, record.id, _message(touched).metadata)
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
-        message = self.engine.get(self.namespace, record_id)
-        return message and _record(message)
+        return next(map(_listed, self._records(ids=[record_id])), None)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         newest = sorted(self._records(scope_prefix), key=lambda record: _time(record.created_at), reverse=True)
-        return newest[offset : offset + limit]
+        return [_listed(record) for record in newest[offset : offset + limit]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         records = list(self._records(scope))
@@ -109,7 +112,8 @@ class MnemonStorage:
 
     def list_scopes(self, parent: str = ROOT) -> list[str]:
         below = f"{_path(parent)}/"
-        found = {record.scope.removeprefix(below).split("/")[0] for record in self._records(parent) if record.scope.startswith(below)}
+        scopes = {record.scope for record in self._records(parent)}
+        found = {scope.removeprefix(below).split("/")[0] for scope in scopes if scope.startswith(below)}
         return sorted(below + label for label in found if label)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
@@ -120,50 +124,44 @@ class MnemonStorage:
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Deletes the records of a scope; without one all, and then vectors may have another dimension."""
-        self.delete(scope_prefix)
-        if not _path(scope_prefix or ROOT):
-            self.engine.documents(self.namespace).delete(VECTOR)
+        records = DocumentOperation.delete_messages(self.namespace, [record.id for record in self._records(scope_prefix)])
+        dimension = DocumentOperation.delete(self.namespace, VECTOR)
+        self.engine.document_batch([records] if _path(scope_prefix or ROOT) else [records, dimension])
 
-    async def asave(self, records: list[MemoryRecord]) -> None:
-        await wait(self.save, records)
-
-    async def asearch(self, query_embedding: list[float], *criteria: Any, **named: Any) -> list[tuple[MemoryRecord, float]]:
-        return await wait(self.search, query_embedding, *criteria, **named)
-
-    async def adelete(self, *criteria: Any, **named: Any) -> int:
-        return await wait(self.delete, *criteria, **named)
+    asave = awaited(save)
+    asearch = awaited(search)
+    adelete = awaited(delete)
 
     def _records(
         self,
         scope: str | None = None,
         categories: list[str] | None = None,
-        ids: list[str] | None = None,
-        older_than: datetime | None = None,
         metadata_filter: dict[str, Any] | None = None,
+        ids: list[str] | None = None,
     ) -> Iterator[MemoryRecord]:
+        """Records whose embeddings are arrays: to make all of them lists takes longer than a search."""
         path = _path(scope or ROOT)
-        for session in self.engine.sessions(self.namespace):
-            if not f"{session['session']}/".startswith(f"{path}/"):
-                continue
-            for record in filter(None, map(_record, self.engine.history(self.namespace, session["session"]))):
-                if (
-                    (not categories or not set(categories).isdisjoint(record.categories))
-                    and (ids is None or record.id in ids)
-                    and (older_than is None or _time(record.created_at) < _time(older_than))
-                    and all(record.metadata.get(key) == value for key, value in (metadata_filter or {}).items())
-                ):
-                    yield record
+        if ids is None:
+            sessions = [one["session"] for one in self.engine.sessions(self.namespace) if f"{one['session']}/".startswith(f"{path}/")]
+            found = (message for session in sessions for message in self.engine.history(self.namespace, session))
+        else:
+            found = (message for id in ids if (message := self.engine.get(self.namespace, id)))
+        for record in filter(None, map(_record, found)):
+            if (
+                f"{record.scope}/".startswith(f"{path}/")
+                and (not categories or not set(categories).isdisjoint(record.categories))
+                and all(record.metadata.get(key) == value for key, value in (metadata_filter or {}).items())
+            ):
+                yield record
 
-    def _check(self, vectors: list[list[float] | None], *, store: bool = False) -> None:
-        """All vectors have the dimension of the first one that was stored, which a document says."""
-        documents = self.engine.documents(self.namespace)
-        stored = documents.get(VECTOR)
-        dimension = stored.value["dimension"] if stored else None
+    def _dimension(self, vectors: list[list[float] | None]) -> int | None:
+        """The dimension of these vectors and of those that were stored, which a document says; `None` if there are none."""
+        stored = self.engine.documents(self.namespace).get(VECTOR)
+        dimension: int | None = stored.value["dimension"] if stored else None
         for length in [len(vector) for vector in vectors if vector]:
             if length != (dimension := dimension or length):
                 raise EmbeddingDimensionMismatchError(dimension, length)
-        if store and dimension and not stored:
-            documents.put(VECTOR, {"dimension": dimension}, index=[])
+        return dimension
 
 
 def _path(scope: str) -> str:
@@ -187,13 +185,17 @@ def _message(record: MemoryRecord) -> Message:
 
 
 def _record(message: Message) -> MemoryRecord | None:
-    """The record of a message, with the text that it has now; `None` if another program stored it."""
+    """The record of a message, with the text that it has now, and its vector as an array; `None` if another program stored it."""
     try:
         fields, vector = message.metadata[KEY], numpy.frombuffer(unpacked(message.metadata[VECTOR]), "<f4")
         blank = not str(fields["content"]).strip()
-        now = {} if blank else {"content": message.text}
-        record = MemoryRecord.model_validate(fields | now)
-        record.embedding = vector.tolist() or None
+        record = MemoryRecord.model_validate(fields | ({} if blank else {"content": message.text}))
+        record.embedding = vector if len(vector) else None  # type: ignore[assignment]
         return record
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _listed(record: MemoryRecord) -> MemoryRecord:
+    record.embedding = None if record.embedding is None else numpy.asarray(record.embedding).tolist()
+    return record

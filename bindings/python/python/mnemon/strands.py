@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._adapters import Part, arguments_of, call_of, needs, text_of, turn_of
 from ._async import AsyncEngine, engine_of
-from ._errors import SessionNotFoundError
-from ._mnemon import Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Place, deletes, heads, key_of, read, replace
 
 with needs("mnemon.strands", "strands-agents", "strands"):
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-# In a message's metadata: the message of Strands as JSON, and its agent.
-KEY, AGENT = "strands", "strands_agent"
+# In a message's metadata: the message of Strands as JSON, its agent, and its number.
+KEY, AGENT, NUMBER = "strands", "strands_agent", "strands_number"
 
 
 class MnemonSessionRepository(SessionRepository):
@@ -52,13 +51,8 @@ class MnemonSessionRepository(SessionRepository):
         found = self.engine.documents(self.namespace).search(where={KEY: session_id}, limit=ALL)
         if not found:
             raise SessionException(f"the session {session_id!r} does not exist")
-        try:
-            self.engine.delete_session(self.namespace, session_id)
-        except SessionNotFoundError:
-            pass
-        self.engine.document_batch([
-            operation for one in found for operation in deletes((self.namespace, one.key), one.value)
-        ])
+        documents = [operation for one in found for operation in deletes((self.namespace, one.key), one.value)]
+        self.engine.document_batch([DocumentOperation.delete_session(self.namespace, session_id), *documents])
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         agent = session_agent.agent_id
@@ -96,11 +90,14 @@ class MnemonSessionRepository(SessionRepository):
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_: Any
     ) -> list[SessionMessage]:
-        """`limit` messages of an agent, all by default, from the one after the first `offset` on. Cost: a pass over the session."""
+        """`limit` messages of an agent, all by default, from the one after the first `offset` on. Cost: the engine reads the whole session,
+        as nothing but the messages says how many of them are the agent's; the repository reads only what it returns.
+        """
         self._needs_agent(session_id, agent_id)
-        rows = [row for row in self.engine.history(self.namespace, session_id) if row.metadata.get(AGENT) == agent_id]
-        messages = sorted(filter(None, map(_read, rows)), key=lambda message: message.message_id)
-        return messages[offset : None if limit is None else offset + limit]
+        fields = [(row, row.metadata) for row in self.engine.history(self.namespace, session_id)]
+        rows = [(of[NUMBER], row) for row, of in fields if of.get(AGENT) == agent_id and isinstance(of.get(NUMBER), int)]
+        page = sorted(rows, key=lambda numbered: numbered[0])[offset : None if limit is None else offset + limit]
+        return [message for _, row in page if (message := _read(row))]
 
     def create_multi_agent(self, session_id: str, multi_agent: "MultiAgentBase", **_: Any) -> None:
         self._put(session_id, ("multi_agent", multi_agent.id), multi_agent.serialize_state())
@@ -146,7 +143,7 @@ class MnemonSessionRepository(SessionRepository):
                 id=self._id(session_id, agent_id, message.message_id),
                 session=session_id,
                 created_at=message.created_at,
-                metadata={KEY: json.dumps(message.to_dict()), AGENT: agent_id},
+                metadata={KEY: json.dumps(message.to_dict()), AGENT: agent_id, NUMBER: message.message_id},
             ),
         )
 

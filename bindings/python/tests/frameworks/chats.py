@@ -29,7 +29,8 @@ CHAT: list[dict[str, Any]] = [
     ]},
     # With what other programs have under the keys that adapters use.
     {"role": "assistant", "content": "In the boathouse.", "metadata": {
-        "adk": 5, "agent_framework": {}, "pydantic_ai": "x", "crewai": [], "autogen": 7, "strands": 1, "strands_agent": "atlas"}},
+        "adk": 5, "agent_framework": {}, "pydantic_ai": "x", "crewai": [], "autogen": 7, "strands": 1, "strands_agent": "atlas",
+        "strands_number": "x"}},
 ]
 
 

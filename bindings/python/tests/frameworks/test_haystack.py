@@ -1,6 +1,9 @@
 """Haystack's document store in an engine: the tests that Haystack carries, `haystack.testing`, and others."""
 
+import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,11 @@ from chats import SlowEmbedder, beside, put_chat
 from haystack import Document, Pipeline
 from haystack.dataclasses import ByteStream, SparseEmbedding
 from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
 
-from mnemon import Engine, InvalidValueError, MnemonError
+from mnemon import Engine, GivenVectors, InvalidValueError, MnemonError
 from mnemon.haystack import MnemonDocumentStore, MnemonEmbeddingRetriever, MnemonTextRetriever
 
 Store = MnemonDocumentStore
@@ -109,6 +113,114 @@ def test_searches_find_by_text_filters_and_vectors(engine: Engine) -> None:
     merged = MnemonTextRetriever(store, old, filter_policy=FilterPolicy.MERGE)
     assert ids(merged.run("Ada", filters=filters("meta.tags", "==", ["sport"]))["documents"]) == []
     assert "1" in {one.value["id"] for one in engine.documents("acme/handbook").search("row", limit=1)}
+
+
+VALUES: list[Any] = [
+    0, 1, 2, -1, 1.0, 0.5, 2**53 + 1, float(2**53), True, False, None, "", "a", "1", "a-b", "2024-01-02", "2024-01-02T00:00:00",
+    "2024-01-02 extra", "2024-01-01T23:00:00-01:00", "May 2, 2024", [], ["a"], [1], [True], {}, {"b": 1}, {"b": "a"}, {"b": None}]
+ASKED = [*VALUES, 2**70, float("inf"), float("nan"), "\ud800", datetime(2024, 1, 2, tzinfo=UTC), ("a",), object()]
+FIELDS = ["meta.a", "meta.a.b", "meta.c", "c", "meta.d.e", "meta", "id", "id.a", "content", "score", "embedding", "other.a", "meta.x y\"]", "meta."]
+OPERATORS = ["==", "!=", ">", ">=", "<", "<=", "in", "not in"]
+
+
+def some_filter(chance: random.Random, depth: int = 3) -> Any:
+    """Any filter; few that are none."""
+    if depth and chance.random() < 0.5:
+        inner = [some_filter(chance, depth - 1) for _ in range(chance.randint(0, 3))]
+        return {"operator": chance.choice(["AND", "OR", "NOT"]), "conditions": inner}
+    if chance.random() < 0.01:
+        nonsense = [{}, {"field": "meta.a", "operator": "=="}, filters("meta.a", "~", 1), {"operator": "XOR", "conditions": []}, "x"]
+        return chance.choice(nonsense)
+    operator = chance.choice(OPERATORS[:6] if chance.random() < 0.7 else OPERATORS)
+    # Many that raise no error.
+    value = chance.choice(ASKED) if chance.random() < 0.5 else chance.choice([1, 0.5, "a", None])
+    if operator in ("in", "not in") and chance.random() < 0.95:
+        value = chance.choices(ASKED if chance.random() < 0.3 else VALUES[:14], k=chance.randint(0, 3))
+    return filters(chance.choice(FIELDS), operator, value)
+
+
+def outcome(call: Callable[[], list[Document]]) -> Any:
+    """The ids of what was found, or that it failed."""
+    try:
+        return sorted(ids(call()))
+    except Exception as error:
+        assert isinstance(error, FilterError | TypeError | ValueError | AttributeError), error
+        return "error"
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_any_filter_finds_what_it_finds_in_memory(mixed: bool) -> None:
+    chance = random.Random(7)
+    # Of one type, most comparisons raise no error.
+    values = VALUES if mixed else [0, 1, 2, 0.5, None, 3, 10**15]
+
+    def some_document(at: int) -> Document:
+        meta = {name: chance.choice(values) for name in ("a", "c", 'x y"]', "") if chance.random() < 0.8}
+        return Document(id=f"{at}", content=chance.choice(["a boat", "boat", "a"]), meta=meta, embedding=[1.0, chance.random()])
+
+    found, raised = 0, 0
+    with Engine(embedder=GivenVectors("none", 2)) as engine:
+        for round in range(60):
+            documents = [some_document(at) for at in range(chance.randint(1, 8))]
+            store, memory = Store(engine, f"{round}"), InMemoryDocumentStore(shared=False)
+            store.write_documents(documents)
+            memory.write_documents(documents)
+            for _ in range(25):
+                asked = some_filter(chance)
+                expected = outcome(lambda: memory.filter_documents(asked))
+                found, raised = found + (expected not in ("error", [])), raised + (expected == "error")
+                assert outcome(lambda: store.filter_documents(asked)) == expected, asked
+                assert outcome(lambda: store.search("a boat", asked)) == expected, asked
+                assert outcome(lambda: store.embedding_retrieval([1.0, 0.0], asked)) == expected, asked
+    assert found > 200 and raised > 100
+
+
+def test_the_engine_finds_what_haystack_judges(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+
+    def spy(memory: InMemoryDocumentStore, given: Any = None) -> list[Document]:
+        judged.append(len(memory.storage))
+        return method(memory, given)
+
+    method = InMemoryDocumentStore.filter_documents
+    monkeypatch.setattr(InMemoryDocumentStore, "filter_documents", spy)
+    store = Store(engine, "n")
+    store.write_documents([Document(id=f"{at}", content="boat", meta={"n": at, "day": f"2024-01-{1 + at % 28:02}"}) for at in range(100)])
+    few = {"operator": "AND", "conditions": [filters("meta.n", ">=", 10), filters("meta.n", "<", 20)]}
+    some = {"operator": "AND", "conditions": [few, filters("meta.day", ">", "2024-01-15")]}
+    assert (len(store.filter_documents(few)), len(store.filter_documents(some))) == (10, 5) and judged == [10, 10]
+    assert len(store.search("boat", few, 100)) == 10 and judged == [10, 10]
+    assert len(store.search("boat", some, 100)) == 5 and judged == [10, 10, 10]
+    # However deep it is, and whatever is in it.
+    deep = few
+    for _ in range(60):
+        deep = {"operator": "NOT", "conditions": [deep]}
+    assert len(store.filter_documents(deep)) == 10 and len(store.search("boat", deep, 100)) == 10
+    # What is in no order with numbers is judged.
+    store.write_documents([Document(id="x", content="boat", meta={"n": "x"})])
+    with pytest.raises(FilterError):
+        store.search("boat", few)
+
+
+def test_given_vectors_are_the_engines(tmp_path: Path) -> None:
+    with Engine(tmp_path / "m.redb", embedder=GivenVectors("none", 2)) as engine:
+        store = Store(engine, "n")
+        store.write_documents([*DOCUMENTS, Document(id="4", content=" ", embedding=[-0.5, 0.0]), Document(id="5", embedding=[0.3, 0.4])])
+        with pytest.raises(MnemonError, match="a vector of 3 components"):
+            store.write_documents([Document(id="6", content="x", embedding=[1.0, 0.0, 0.0])])
+        with pytest.raises(MnemonError, match="a vector of 3 components"):
+            store.embedding_retrieval([1.0, 0.0, 0.0])
+    with Engine(tmp_path / "m.redb") as engine:
+        store = Store(engine, "n")
+        found = store.embedding_retrieval([0.0, 2.0], return_embedding=True)
+        assert ids(found) == ["2", "5", "1", "4"] and ids(MnemonEmbeddingRetriever(store, top_k=1).run([0.0, 2.0])["documents"]) == ["2"]
+        assert [one.embedding for one in found] == [[0.0, 1.0], [0.3, 0.4], [1.0, 0.1], [-0.5, 0.0]]
+        assert [one.score for one in found] == pytest.approx([1.0, 0.8, 0.1 / 1.01**0.5, 0.0])
+        [scaled] = store.embedding_retrieval([0.0, 2.0], filters("meta.year", "==", 2026), 1, True)
+        assert scaled.id == "1" and scaled.score == pytest.approx((0.1 / 1.01**0.5 + 1) / 2) and scaled.embedding is None
+        store.write_documents([Document(id="2", content="The boathouse closes at dusk.", embedding=[0.0, -1.0])], DuplicatePolicy.OVERWRITE)
+        assert ids(store.embedding_retrieval([0.0, 2.0])) == ["5", "1", "4", "2"]
+        assert "3" in ids(store.search("Ada likes soup")) and store.embedding_retrieval([0.0, 2.0], top_k=0) == []
 
 
 def test_deletions_delete_and_namespaces_and_other_programs_keep_apart(engine: Engine) -> None:

@@ -7,7 +7,7 @@ from langchain_core.stores import ByteStore
 from mnemon import AsyncEngine, Engine
 from mnemon._async import engine_of
 from mnemon._values import ALL, Place, key_of, packed, read, replace, unpacked
-from mnemon._wait import wait
+from mnemon._wait import awaited, wait
 
 
 class MnemonByteStore(ByteStore):
@@ -38,14 +38,9 @@ class MnemonByteStore(ByteStore):
     def _place(self, key: str) -> Place:
         return self.namespace, key_of(key)
 
-    async def amget(self, keys: Sequence[str]) -> list[bytes | None]:
-        return await wait(self.mget, keys)
-
-    async def amset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        await wait(self.mset, key_value_pairs)
-
-    async def amdelete(self, keys: Sequence[str]) -> None:
-        await wait(self.mdelete, keys)
+    amget = awaited(mget)
+    amset = awaited(mset)
+    amdelete = awaited(mdelete)
 
     async def ayield_keys(self, *, prefix: str | None = None) -> AsyncIterator[str]:
         for key in await wait(lambda: list(self.yield_keys(prefix=prefix))):

@@ -7,7 +7,7 @@ from langchain_core.embeddings import Embeddings
 
 from mnemon import AsyncEngine, Embedder, Engine
 from mnemon._async import engine_of
-from mnemon._wait import wait
+from mnemon._wait import awaited
 
 
 class MnemonEmbeddings(Embeddings):
@@ -22,12 +22,8 @@ class MnemonEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         return self.engine.embed_query(text)
 
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        return await wait(self.embed_documents, texts)
-
-    async def aembed_query(self, text: str) -> list[float]:
-        return await wait(self.embed_query, text)
-
+    aembed_documents = awaited(embed_documents)
+    aembed_query = awaited(embed_query)
 
 def langchain_embedder(embeddings: Embeddings, *, name: str, dimension: int | None = None) -> Embedder:
     """The embedder that makes an engine use a model of LangChain: `Engine(path, embedder=langchain_embedder(model, name="..."))`.

@@ -14,10 +14,10 @@ from langchain_core.messages import (
     messages_from_dict,
 )
 
-from mnemon import AsyncEngine, Engine, Message, SessionNotFoundError
+from mnemon import AsyncEngine, DocumentOperation, Engine, Message
 from mnemon._adapters import Part, Turn, arguments_of, data_of, described, kept, turns_of
 from mnemon._async import engine_of
-from mnemon._wait import wait
+from mnemon._wait import awaited, wait
 
 # In a message's metadata: the message of LangChain. `ingest --from langchain` keeps other fields there.
 KEY = "langchain"
@@ -48,19 +48,13 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
         self.engine.put(self.namespace, [self._stored(message) for message in messages])
 
     def clear(self) -> None:
-        try:
-            self.engine.delete_session(self.namespace, self.session)
-        except SessionNotFoundError:
-            pass
+        self.engine.document_batch(DocumentOperation.delete_session(self.namespace, self.session))
 
     async def aget_messages(self) -> list[BaseMessage]:
         return await wait(lambda: self.messages)
 
-    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        await wait(self.add_messages, messages)
-
-    async def aclear(self) -> None:
-        await wait(self.clear)
+    aadd_messages = awaited(add_messages)
+    aclear = awaited(clear)
 
     def _stored(self, message: BaseMessage) -> Message:
         return Message(

@@ -7,7 +7,7 @@ from llama_index.core.bridge.pydantic import BeforeValidator, Field
 
 from mnemon import AsyncEngine, Engine
 from mnemon._async import engine_of
-from mnemon._wait import wait
+from mnemon._wait import awaited
 
 
 class MnemonEmbedding(BaseEmbedding):
@@ -32,11 +32,6 @@ class MnemonEmbedding(BaseEmbedding):
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
         return self.engine.embed_documents(texts).tolist()
 
-    async def _aget_query_embedding(self, query: str) -> list[float]:
-        return await wait(self._get_query_embedding, query)
-
-    async def _aget_text_embedding(self, text: str) -> list[float]:
-        return await wait(self._get_text_embedding, text)
-
-    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return await wait(self._get_text_embeddings, texts)
+    _aget_query_embedding = awaited(_get_query_embedding)
+    _aget_text_embedding = awaited(_get_text_embedding)
+    _aget_text_embeddings = awaited(_get_text_embeddings)
