@@ -206,6 +206,32 @@ fn no_path_of_the_build_machine_is_in_a_program() {
     assert!(files > 100, "{files} files");
 }
 
+/// A published package has only its own files.
+#[test]
+fn a_package_includes_no_file_of_another() {
+    let mut included = 0;
+    for package in ["crates/cli", "crates/index", "crates/memory_tool", "crates/server"].map(|folder| root().join(folder)) {
+        let mut folders = vec![package.join("src")];
+        while let Some(folder) = folders.pop() {
+            for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                for macro_name in ["include_str!(\"", "include_bytes!(\""] {
+                    for rest in text.split(macro_name).skip(1) {
+                        let file = folder.join(rest.split('"').next().unwrap()).canonicalize().unwrap();
+                        assert!(file.starts_with(&package), "{} includes {}", path.display(), file.display());
+                        included += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(included > 0);
+}
+
 fn library() -> Crate {
     Crate::read(&root().join("src/lib.rs"))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::{Extension, Json, extract::State, http::Method};
 use mnemon::{
-    Document, DocumentSearch, MAX_K, MAX_QUERY_BYTES, Message,
+    Document, DocumentSearch, MAX_K, MAX_QUERY_BYTES, Message, Namespace,
     document::{DocumentOperation, DocumentOutcome},
 };
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use super::{
     documents::{NewDocument, SearchFields},
     messages::date,
     route::Route,
-    schema::{KeySchema, MessageInputSchema, NamespaceSchema},
+    schema::{KeySchema, MessageInputSchema},
 };
 use crate::{
     access::{Caller, CallerExtension, Right},
@@ -62,20 +62,20 @@ struct Batch {
 enum Operation {
     /// Reads a document.
     Get {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         key: String,
     },
     /// Finds documents by a query, best first, or lists them, the last put first.
     Search {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         #[serde(flatten)]
         search: SearchFields,
     },
     /// Stores a JSON value under a key, and indexes its texts.
     Put {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         #[schemars(with = "KeySchema")]
         key: String,
@@ -84,14 +84,14 @@ enum Operation {
     },
     /// Deletes a document.
     Delete {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         key: String,
     },
     /// Refuses the whole batch with the status 409 unless a document has this value when the changes are stored, so that they
     /// replace no other than the one that was read.
     Expect {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         key: String,
         /// The value. `null`: there is no such document.
@@ -99,20 +99,20 @@ enum Operation {
     },
     /// Stores messages, in order.
     PutMessages {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         #[schemars(with = "Vec<MessageInputSchema>")]
         messages: Vec<Message>,
     },
     /// Deletes the messages with these ids. Unknown ones are ignored.
     DeleteMessages {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         ids: Vec<String>,
     },
     /// Deletes a session with its messages.
     DeleteSession {
-        #[schemars(with = "NamespaceSchema")]
+        #[schemars(with = "Namespace")]
         namespace: String,
         session: String,
     },
