@@ -210,7 +210,9 @@ fn no_path_of_the_build_machine_is_in_a_program() {
 #[test]
 fn a_package_includes_no_file_of_another() {
     let mut included = 0;
-    for package in ["crates/cli", "crates/index", "crates/memory_tool", "crates/server"].map(|folder| root().join(folder)) {
+    for package in
+        ["crates/cli", "crates/index", "crates/memory_tool", "crates/server"].map(|folder| root().join(folder))
+    {
         let mut folders = vec![package.join("src")];
         while let Some(folder) = folders.pop() {
             for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {

@@ -238,6 +238,7 @@ enum Outcome {
         deleted: u64,
     },
     /// Of a put or an expect.
+    #[schemars(extend("additionalProperties" = false))]
     Done {},
 }
 
