@@ -38,7 +38,7 @@ def test_the_first_program_finds_what_it_put(tmp_path: Path) -> None:
         assert hits[0].score >= hits[1].score and hits[0].breakdown["lexical"] > 0
     with Engine(tmp_path / "memory.redb", create=False) as engine:
         assert [message.role for message in engine.history(NAMESPACE, "monday")] == ["user", "assistant"]
-        assert engine.model["dimension"] == 256
+        assert (engine.model["dimension"], engine.model["given"]) == (256, False)
 
 
 def test_a_message_keeps_its_fields(engine: Engine) -> None:
@@ -364,6 +364,7 @@ def test_vectors_of_documents_are_given(tmp_path: Path) -> None:
         engine.put(NAMESPACE, ["My bicycle is in the cellar."])
         engine.flush()
     with Engine(tmp_path / "memory.redb") as engine:
+        assert engine.model["given"]
         documents = engine.documents(NAMESPACE)
         found = documents.search(vector=[1.0, 0.0, 0.0])
         assert [(one.key, round(one.score or 0, 2)) for one in found] == [("boat", 0.6), ("kite", 0)]

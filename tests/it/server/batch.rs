@@ -337,7 +337,12 @@ fn clients_give_the_vectors_of_a_database_that_is_made_so() {
     drop(server);
     // The database knows that its vectors are given, and by whom.
     let server = Server::start(&db);
-    assert_eq!(rounded(&search(&server, near).body), expected);
+    assert_eq!(rounded(&search(&server, near.clone()).body), expected);
+    // Another precision needs no model, because there is none.
+    let events = server.post("/v1/reindex", json!({ "precision": "i8" })).body;
+    assert!(events.as_str().unwrap().contains("event: done"), "{events}");
+    let found: Vec<String> = rounded(&search(&server, near).body).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, ["kite", "boat"]);
     drop(server);
     for (model, part) in [
         ("given:ours:3", "theirs"),

@@ -4,7 +4,6 @@ A message of another program is read as the crate writes it for providers: each 
 the assistant's, and what else a tool's message has is the user's. Media stay media in messages of users, and are described elsewhere.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,12 +34,6 @@ def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hi
     if engine.pending():
         engine.flush()
     return list(engine.recall(namespace, Query(text, **options)))
-
-
-def has_given_vectors(engine: Engine) -> bool:
-    """Returns true if the engine has `embedder=GivenVectors(...)`: documents bring their vectors."""
-    given = f"given vectors\0{engine.model['name']}"
-    return engine.model["hash"] == hashlib.sha256(given.encode()).hexdigest()
 
 
 # Components that know the path of their engine's file, as configurations of them name it.

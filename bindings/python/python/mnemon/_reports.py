@@ -48,6 +48,7 @@ class ModelIdentity(TypedDict):
     name: str
     dimension: int
     hash: str
+    given: bool
 
 
 class CheckpointInfo(TypedDict):

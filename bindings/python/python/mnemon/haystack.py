@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy
 
-from ._adapters import COMPONENTS, engine_at, has_given_vectors, needs
+from ._adapters import COMPONENTS, engine_at, needs
 from ._async import AsyncEngine, engine_of
 from ._errors import InvalidValueError
 from ._mnemon import Document as Stored
@@ -142,7 +142,7 @@ class MnemonDocumentStore:
         self, filters: Filter | None = None, query_embedding: list[float] | None = None, top_k: int = 10, **_: Any
     ) -> list[Stored]:
         """The documents that Haystack's filters match, and others that Haystack has to judge; or the closest ones of those that match."""
-        if query_embedding and has_given_vectors(self.engine):
+        if query_embedding and self.engine.model["given"]:
             return self._find(self._matching(filters), vector=query_embedding, limit=top_k)
         return self._find(where(filters)[0])
 
@@ -154,7 +154,7 @@ class MnemonDocumentStore:
         return found
 
     def _put(self, one: Document) -> DocumentOperation:
-        vectors = [one.embedding] if one.embedding is not None and has_given_vectors(self.engine) else None
+        vectors = [one.embedding] if one.embedding is not None and self.engine.model["given"] else None
         # What has a vector needs a text.
         text = "content" if vectors is None or (one.content or "").strip() else "id"
         return DocumentOperation.put(self.namespace, key_of(one.id), _value(one), index=[text], vectors=vectors)

@@ -131,10 +131,14 @@ impl Engine {
         Py::new(py, Engine { shared, kept, read_only: true })
     }
 
-    /// The model of the vectors, as a dict with its name, dimension and hash.
+    /// The model of the vectors, as a dict with its name, dimension and hash, and whether they are `given`, as those of
+    /// `GivenVectors` are.
     #[getter]
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.shared.run(py, |engine| Ok(engine.model()))?)
+        let model = self.shared.run(py, |engine| Ok(engine.model()))?;
+        let fields = to_python(py, &model)?;
+        fields.set_item("given", model.is_given())?;
+        Ok(fields)
     }
 
     /// Returns sizes and counts of what is in memory, as a dict.

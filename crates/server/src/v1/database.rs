@@ -10,8 +10,8 @@ use axum::{
     response::sse::{Event, KeepAlive, Sse},
 };
 use mnemon::{
-    Audit, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions,
-    ReindexPhase, ReindexReport,
+    Audit, Embedder, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions,
+    ReindexPhase, ReindexReport, models::GivenVectors,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -180,23 +180,28 @@ async fn reindex(
     State(app): State<Arc<App>>,
     Json(asked): Json<Reindex>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let name = asked.model.unwrap_or_else(|| app.engine.model().name);
-    // A path would let a client read any folder of the server's machine.
-    if name.contains(['/', '\\']) {
-        return Err(Problem::bad_request("give the name of a model, not a path"));
-    }
     let precision = asked.precision.as_deref().map(str::parse::<Precision>).transpose()?;
-    let opened =
-        tokio::task::spawn_blocking(move || OnnxEmbedder::open(Model::find(&name)?, OnnxOptions::default())).await;
-    let embedder = opened.map_err(anyhow::Error::from).and_then(|opened| Ok(opened?));
-    let embedder = embedder.map_err(|error| Problem::bad_request(format!("{error:#}")))?;
+    let model = app.engine.model();
+    let embedder: Arc<dyn Embedder> = if asked.model.is_none() && model.is_given() {
+        Arc::new(GivenVectors::new(&model.name, model.dimension))
+    } else {
+        let name = asked.model.unwrap_or(model.name);
+        // A path would let a client read any folder of the server's machine.
+        if name.contains(['/', '\\']) {
+            return Err(Problem::bad_request("give the name of a model, not a path"));
+        }
+        let opened =
+            tokio::task::spawn_blocking(move || OnnxEmbedder::open(Model::find(&name)?, OnnxOptions::default())).await;
+        let embedder = opened.map_err(anyhow::Error::from).and_then(|opened| Ok(opened?));
+        Arc::new(embedder.map_err(|error| Problem::bad_request(format!("{error:#}")))?)
+    };
     let mut options = ReindexOptions::default();
     options.precision = precision.or(options.precision);
 
     let (sender, events) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let progress = sender.clone();
-        let report = app.engine.reindex(Arc::new(embedder), options, move |progress_now| {
+        let report = app.engine.reindex(embedder, options, move |progress_now| {
             let event = ReindexEvent::Progress(ReindexProgress {
                 phase: progress_now.phase,
                 done: progress_now.done,
