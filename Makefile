@@ -271,8 +271,9 @@ $(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 # Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
+# Cargo unpacks the packages that others need once for each version, and would compile those of an earlier run.
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
-	rm -rf $(DIST)
+	rm -rf $(DIST) $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/mnemon*-$(VERSION)
 	mkdir -p $(DIST)
 	$(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
 	$(CARGO) publish --workspace --dry-run --locked --no-verify $(if $(SHORT),--allow-dirty)
