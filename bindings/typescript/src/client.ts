@@ -11,20 +11,13 @@ import { type ListOptions, Pages } from "./pages.js";
 import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
-  Answer, AssembleOptions, Audit, Block, Document, DocumentOptions, Forget, Formation, FormingSession, Info, MemoryMap, MemoryReport,
-  MemoryToolAnswer, MemoryToolInput, Message, MessageInput, MessageLike, Messages, MessageVersion, NamespaceInfo, NamespacesOptions, Prompt,
-  PutReport, RecallInOptions, RecallOptions, Receipt, Refined, RefineOptions, ReindexOptions, SearchOptions, SessionInfo, Stats, Why,
+  AssembleOptions, Audit, BatchAnswer, BatchOperation, Block, Document, DocumentOptions, FlushReport, ForgetRequest, Formation, FormingSession,
+  FoundDocument, LinkReport, MemoryMap, MemoryReport, MemoryToolAnswer, MemoryToolInput, Message, MessageInput, MessageLike, Messages, MessageVersion,
+  NamespaceDetails, NamespaceInfo, NamespacesOptions, Prompt, PutAnswer, RecallAnswer, RecallInOptions, RecallOptions, Receipt, Refined,
+  RefineOptions, ReindexEvent, ReindexOptions, ReindexProgress, ReindexReport, SearchOptions, SessionInfo, Stats, Why,
 } from "./types.js";
 
 type Api = Client<paths>;
-
-/** How far a reindex is. `seconds_left` is null until it can be estimated. */
-export interface ReindexProgress {
-  phase: string;
-  done: number;
-  total: number;
-  seconds_left: number | null;
-}
 
 /** A server of memories. */
 export class Mnemon {
@@ -54,19 +47,41 @@ export class Mnemon {
   }
 
   /** Finds messages of several namespaces, as one ranking: those in `namespaces`, and those at and under each of `under`. */
-  async recallIn(query: string, options: RecallInOptions & CallOptions): Promise<Answer> {
+  async recallIn(query: string, options: RecallInOptions & CallOptions): Promise<RecallAnswer> {
     const [fields, call] = divide(options);
-    return (await data(this.api.POST("/v1/recall", { body: { ...fields, query }, ...this.repeatable(call) }))) as Answer;
+    return data(this.api.POST("/v1/recall", { body: { ...fields, query }, ...this.repeatable(call) }));
+  }
+
+  /**
+   * Runs up to 1,000 operations, and returns the outcome of each. All changes are one commit; reads show what was there before. `expect`
+   * refuses all of them, by a `DocumentChangedError`, unless a document has a value; a batch with it is not repeated after a lost connection.
+   */
+  async batch<const Operations extends readonly BatchOperation[]>(
+    operations: Operations,
+    options: { flush?: boolean } & ChangeOptions = {},
+  ): Promise<BatchAnswer<Operations>> {
+    const [{ flush = false }, call] = divide(options);
+    const filled = operations.map((operation, at) => {
+      if (operation.op !== "put_messages") return operation as Exclude<components["schemas"]["BatchOperation"], { op: "put_messages" }>;
+      return { ...operation, messages: inputs(operation.messages, call, operation.namespace, `${at}`) };
+    });
+    const sent = operations.some(({ op }) => op === "expect") ? this.changes(call) : this.repeatable(call);
+    const params = { header: key(call) };
+    const { outcomes } = await data(this.api.POST("/v1/batch", { params, body: { operations: filled, flush }, ...sent }));
+    const answer = filled.map((operation, at) => {
+      return operation.op === "put_messages" ? { ids: operation.messages.map(({ id }) => id), ...outcomes[at] } : outcomes[at];
+    });
+    return answer as BatchAnswer<Operations>;
   }
 
   /** Embeds all pending messages, so that they are found by meaning. Otherwise that happens a second after a put. */
-  async flush(options: CallOptions = {}): Promise<{ embedded: number }> {
-    return (await data(this.api.POST("/v1/flush", { ...this.slow(options, true) }))) as { embedded: number };
+  async flush(options: CallOptions = {}): Promise<FlushReport> {
+    return data(this.api.POST("/v1/flush", { ...this.slow(options, true) }));
   }
 
   /** Links the vectors of large namespaces now, and not when they are asked first. */
-  async link(options: CallOptions = {}): Promise<void> {
-    await this.api.POST("/v1/link", { ...this.slow(options, true) });
+  async link(options: CallOptions = {}): Promise<LinkReport> {
+    return data(this.api.POST("/v1/link", { ...this.slow(options, true) }));
   }
 
   async stats(options: CallOptions = {}): Promise<Stats> {
@@ -84,14 +99,14 @@ export class Mnemon {
   }
 
   /** Moves the database to another model or precision while it serves. It goes on as long as the progress is read; a later call resumes it. */
-  async *reindex(options: ReindexOptions & CallOptions = {}): AsyncGenerator<ReindexProgress, Record<string, unknown>, undefined> {
+  async *reindex(options: ReindexOptions & CallOptions = {}): AsyncGenerator<ReindexProgress, ReindexReport, undefined> {
     const [body, call] = divide(options);
     const stream = await data(this.api.POST("/v1/reindex", { body, parseAs: "stream", ...this.slow(call, false) }));
     for await (const { event, data } of events(stream as ReadableStream<Uint8Array>)) {
-      const value: unknown = JSON.parse(data);
-      if (event === "failed") throw errorOf(value, 200);
-      if (event === "done") return (value as { report: Record<string, unknown> }).report;
-      if (event === "progress") yield value as ReindexProgress;
+      const sent = { event, data: JSON.parse(data) as unknown } as ReindexEvent;
+      if (sent.event === "failed") throw errorOf(sent.data, 200);
+      if (sent.event === "done") return sent.data.report;
+      if (sent.event === "progress") yield sent.data;
     }
     throw new MnemonError("the server ended during the reindex; call it again to go on with it");
   }
@@ -167,21 +182,19 @@ export class Namespace {
    * Stores messages durably, in one commit. They are found by their words from then on, and by meaning a second later, or with `flush` at
    * once. Messages without an id get one here, so that a repetition stores nothing twice.
    */
-  async put(messages: Messages, options: { flush?: boolean } & ChangeOptions = {}): Promise<PutReport> {
+  async put(messages: Messages, options: { flush?: boolean } & ChangeOptions = {}): Promise<PutAnswer> {
     const [{ flush = false }, call] = divide(options);
     const params = { path: this.#path, header: key(call) };
     const body = { messages: inputs(messages, call, this.name), flush };
     const route = "/v1/namespaces/{namespace}/messages";
-    return (await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }))) as PutReport;
+    return data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
   }
 
   /** Finds the messages that answer a query, best first. */
-  async recall(query: string, options: RecallOptions & CallOptions = {}): Promise<Answer> {
+  async recall(query: string, options: RecallOptions & CallOptions = {}): Promise<RecallAnswer> {
     const [fields, call] = divide(options);
-    const body = { ...fields, query };
-    return (await data(
-      this.mnemon.api.POST("/v1/namespaces/{namespace}/recall", { params: { path: this.#path }, body, ...this.mnemon.repeatable(call) }),
-    )) as Answer;
+    const [params, body] = [{ path: this.#path }, { ...fields, query }];
+    return data(this.mnemon.api.POST("/v1/namespaces/{namespace}/recall", { params, body, ...this.mnemon.repeatable(call) }));
   }
 
   /** Returns a message, or null if there is none with this id. */
@@ -232,7 +245,8 @@ export class Namespace {
   /** Returns the latest recall that found a message, and what the same query finds today. Null if none is known. */
   async why(id: string, options: CallOptions = {}): Promise<Why | null> {
     const params = { path: { ...this.#path, id } };
-    return orNull(data(this.mnemon.api.GET("/v1/namespaces/{namespace}/messages/{id}/why", { params, ...this.mnemon.repeatable(options) })));
+    const route = "/v1/namespaces/{namespace}/messages/{id}/why";
+    return (await orNull(data(this.mnemon.api.GET(route, { params, ...this.mnemon.repeatable(options) })))) as Why | null;
   }
 
   /** Lists the sessions, ordered by their ids. */
@@ -241,7 +255,7 @@ export class Namespace {
     return new Pages(async (cursor) => {
       const params = { path: this.#path, query: { limit, cursor } };
       const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/sessions", { params, ...this.mnemon.repeatable(call) }));
-      return { items: page.sessions as SessionInfo[], next: page.next };
+      return { items: page.sessions, next: page.next };
     });
   }
 
@@ -251,7 +265,7 @@ export class Namespace {
     return new Pages(async (cursor) => {
       const params = { path: this.#path, query: { limit, cursor } };
       const page = await data(this.mnemon.api.GET("/v1/namespaces/{namespace}/blocks", { params, ...this.mnemon.repeatable(call) }));
-      return { items: page.blocks as Block[], next: page.next };
+      return { items: page.blocks, next: page.next };
     });
   }
 
@@ -259,7 +273,7 @@ export class Namespace {
    * Forgets messages, documents, a session or the namespace with all that was made of them, and returns the receipt:
    * `forget({ by: "messages", ids })`. It is not repeated after a lost connection: look into `Mnemon.audit` then, and call it again.
    */
-  async forget(what: Forget, options: CallOptions = {}): Promise<Receipt> {
+  async forget(what: ForgetRequest, options: CallOptions = {}): Promise<Receipt> {
     const params = { path: this.#path };
     return data(this.mnemon.api.POST("/v1/namespaces/{namespace}/forget", { params, body: what, ...this.mnemon.slow(options, false) }));
   }
@@ -272,7 +286,7 @@ export class Namespace {
   }
 
   /** Returns counts of the namespace and those under it, and the state of its index. */
-  async info(options: CallOptions = {}): Promise<Info> {
+  async info(options: CallOptions = {}): Promise<NamespaceDetails> {
     return data(this.mnemon.api.GET("/v1/namespaces/{namespace}", { params: { path: this.#path }, ...this.mnemon.repeatable(options) }));
   }
 
@@ -327,7 +341,7 @@ export class Session {
     const body = { ...fields, messages: inputs(messages, call, this.namespace, this.id) };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
     const report = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
-    return { ids: body.messages.map((message) => message.id), ...(report as unknown as MemoryReport) };
+    return { ids: body.messages.map((message) => message.id), ...report };
   }
 
   /** Lists the messages of the session, in order. A session that does not exist has none. */
@@ -341,14 +355,30 @@ export class Session {
     });
   }
 
+  /**
+   * Returns the last messages of the session, in order; with `before`, the last ones before the message of this id. One request reads 1,000
+   * of them at most, or 4 MiB; if there are fewer than `count`, another one asks for more.
+   */
+  async last(count: number, options: { before?: string } & CallOptions = {}): Promise<Message[]> {
+    const [{ before }, call] = divide(options);
+    const messages: Message[] = [];
+    while (messages.length < count) {
+      const query = { last: Math.min(count - messages.length, 1000), before: messages[0]?.id ?? before };
+      const route = "/v1/namespaces/{namespace}/sessions/{session}/messages";
+      const page = await orNull(data(this.mnemon.api.GET(route, { params: { path: this.#path, query }, ...this.mnemon.repeatable(call) })));
+      if (!page?.messages.length) break;
+      messages.unshift(...page.messages);
+    }
+    return messages;
+  }
+
   /** Makes the prompt for a message, which is not stored: blocks, what is recalled of other sessions, recent messages, the message. */
   async assemble(prompt: MessageLike, options: AssembleOptions & CallOptions = {}): Promise<Prompt> {
     const [fields, call] = divide(options);
     const params = { path: this.#path };
     const route = "/v1/namespaces/{namespace}/sessions/{session}/assemble";
     const body = { ...fields, prompt: input(prompt, newId) };
-    const made = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
-    return made as unknown as Prompt;
+    return data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
   }
 
   /** Moves the buffer to long-term memory, and returns the ids of its messages. */
@@ -410,13 +440,13 @@ export class Documents {
   }
 
   /** Finds documents, best first; without a query lists them, the last put first. */
-  async search<T = unknown>(query?: string | null, options: SearchOptions & CallOptions = {}): Promise<Document<T>[]> {
+  async search<T = unknown>(query?: string | null, options: SearchOptions & CallOptions = {}): Promise<FoundDocument<T>[]> {
     const [fields, call] = divide(options);
     const params = { path: { namespace: this.namespace } };
     const body = { ...fields, query: query ?? null };
     const route = "/v1/namespaces/{namespace}/documents/search";
     const found = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
-    return found.documents as Document<T>[];
+    return found.documents as FoundDocument<T>[];
   }
 }
 

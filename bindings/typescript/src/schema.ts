@@ -95,6 +95,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Runs operations on documents and messages of any namespaces. All changes are one commit: all of them are stored, or none. Reads show what was there before the batch.
+         * @description Each operation needs the right that its own route needs.
+         */
+        post: operations["post_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/flush": {
         parameters: {
             query?: never;
@@ -667,26 +687,9 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description The hits of a recall, best first. */
-        Answer: {
-            /**
-             * Format: float
-             * @description The estimated probability that there is something about the query.
-             */
-            answerability: number;
-            /** @description Whether the time was over before the search was complete. */
-            cut_short: boolean;
-            /** @description Each is a message with its `score`, `similarity`, `rank`, `passage` and `breakdown`. */
-            hits: unknown[];
-            /**
-             * Format: uint64
-             * @description Messages that were searched by their words alone, because they are not embedded yet.
-             */
-            pending: number;
-        };
         Assemble: {
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
-            prompt: components["schemas"]["Prompt"];
+            prompt: components["schemas"]["PromptInput"];
             /**
              * Format: uint64
              * @description Messages to recall, up to 1000. Default: 3.
@@ -698,80 +701,264 @@ export interface components {
              */
             token_limit?: number | null;
         };
+        /** @description All receipts, and whether their chain is sound. */
+        Audit: {
+            /** @description The entries, oldest first. An entry that cannot be read is left out and reported as a problem. */
+            entries: components["schemas"]["Receipt"][];
+            /** @description The problems, one line each. The chain is sound if there are none. */
+            problems: string[];
+            /** @description Whether there are no problems. */
+            sound: boolean;
+        };
+        /** @description The event that an entry of the audit records. */
+        AuditEvent: {
+            /** @description False if the call continued after this commit. If no complete entry of the call follows, it was interrupted. */
+            complete: boolean;
+            /** @description The total of what the call has removed in this commit and the ones before. */
+            forgotten: components["schemas"]["Forgotten"];
+            /** @constant */
+            kind: "forget";
+            /** @description The kind of the request. */
+            requested: components["schemas"]["ForgetTarget"];
+        } | {
+            /** @description The random number of the hold. */
+            hold: string;
+            /** @constant */
+            kind: "hold";
+        } | {
+            /** @description The random number of the hold. */
+            hold: string;
+            /** @constant */
+            kind: "release";
+        } | {
+            /**
+             * Format: uint64
+             * @description The number of entries that the audit had when the purge began. The file has no byte of what these entries record as forgotten.
+             */
+            covers: number;
+            /** @constant */
+            kind: "purge";
+        };
         Backup: {
             /** @description The new file. A relative path begins at the database's folder. */
             path: string;
         };
-        /** @description A text, or parts. */
+        Batch: {
+            /**
+             * @description Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Default: false.
+             * @default false
+             */
+            flush?: boolean;
+            /** @description Up to 1000. All gets and searches together have the bounds of one search: 1000 documents, queries of 1 MiB, and filters with 1,000 conditions. */
+            operations: components["schemas"]["BatchOperation"][];
+        };
+        BatchAnswer: {
+            /** @description One for each operation, in their order. */
+            outcomes: components["schemas"]["BatchOutcome"][];
+        };
+        BatchFailure: {
+            /** Format: uint32 */
+            batch: number;
+            reason: string;
+        };
+        /** @description An operation of a batch. */
+        BatchOperation: {
+            key: string;
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "get";
+        } | {
+            /**
+             * @description Search the namespaces below this one too.
+             * @default false
+             */
+            below?: boolean;
+            /** @description A filter on the values. */
+            filter?: components["schemas"]["Filter"] | null;
+            /**
+             * Format: uint64
+             * @description Up to 1000. Default: 10.
+             */
+            limit?: number | null;
+            namespace: components["schemas"]["Namespace"];
+            /**
+             * Format: uint64
+             * @description Documents to leave out at the beginning. With a query or a vector, `offset` and `limit` are 10,000 together at most.
+             * @default 0
+             */
+            offset?: number;
+            /** @constant */
+            op: "search";
+            /** @description The question, up to 1 MiB. Default: none, all documents. */
+            query?: string | null;
+            /** @description The vector of the question, which is then not embedded. Without a question, documents are ranked by their cosines alone. */
+            vector?: number[] | null;
+        } | {
+            /** @description The paths to the texts to index. `[]`: none. Default: `["$"]`, the whole value. */
+            index?: components["schemas"]["Path"][] | null;
+            key: components["schemas"]["Key"];
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "put";
+            /**
+             * Format: double
+             * @description Minutes after which the document expires: a millisecond to a thousand years. Default: never.
+             */
+            ttl_minutes?: number | null;
+            /** @description The value: any JSON but null, up to 1 MiB. */
+            value: Record<string, never> | unknown[] | string | number | boolean;
+            /** @description The vectors of the indexed texts that are not blank, one for each, in their order. Only in a database of given vectors, where the default is none: the texts are found by their words alone. */
+            vectors?: number[][] | null;
+        } | {
+            key: string;
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "delete";
+        } | {
+            key: string;
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "expect";
+            /** @description The value. `null`: there is no such document. */
+            value: unknown;
+        } | {
+            messages: components["schemas"]["MessageInput"][];
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "put_messages";
+        } | {
+            ids: string[];
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "delete_messages";
+        } | {
+            namespace: components["schemas"]["Namespace"];
+            /** @constant */
+            op: "delete_session";
+            session: string;
+        };
+        /** @description The outcome of an operation. */
+        BatchOutcome: {
+            document: components["schemas"]["Document"] | null;
+        } | {
+            documents: components["schemas"]["Document"][];
+        } | {
+            deleted: boolean;
+        } | {
+            /** Format: uint64 */
+            new: number;
+            /** Format: uint64 */
+            replaced: number;
+            /** Format: uint64 */
+            unchanged: number;
+        } | {
+            /**
+             * Format: uint64
+             * @description Their number.
+             */
+            deleted: number;
+        } | Record<string, never>;
+        /** @description The stored state of a memory block. */
+        Block: {
+            /** @description The name of the block. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Number of changes so far.
+             */
+            revision: number;
+            /** @description The session whose block it is. `null`: all sessions of the namespace share its state. */
+            session: string | null;
+            /** @description The state, up to 1 MiB of JSON. Null if it was dropped because messages that it was made of were forgotten. */
+            state: unknown;
+        };
+        /** @description A block whose content is missing from the prompt because of an error. */
+        BlockFailure: {
+            /** @description The name of the block. */
+            name: string;
+            /** @description A description of the error. */
+            reason: string;
+        };
+        BlockList: {
+            blocks: components["schemas"]["Block"][];
+            /** @description The cursor of the next page. */
+            next: string | null;
+        };
+        /** @description The progress of a block in a session. */
+        BlockProgress: {
+            /**
+             * Format: uint64
+             * @description Batches that it has not taken yet.
+             */
+            behind: number;
+            /** @description Batches that it gave up. */
+            failed: components["schemas"]["BatchFailure"][];
+            name: string;
+            /** @description Why it failed last, while it waits to be tried again. */
+            retrying: string | null;
+        };
+        /** @description The content of a message: a text, or parts. */
         Content: string | components["schemas"]["ContentPart"][];
         /** @description A text, or parts: all of `Message`, or all of OpenAI's format. */
         ContentInput: string | components["schemas"]["PartInput"][];
-        /** @description A part of a message. */
+        /** @description One part of a message's content. */
         ContentPart: {
+            /** @description The text. */
             text: string;
             /** @constant */
             type: "text";
         } | {
             /**
-             * @description Any JSON.
+             * @description The arguments, any JSON value.
              * @default null
              */
             arguments?: unknown;
+            /** @description Identifies the call. The result of the call carries the same id. */
             id: string;
+            /** @description The name of the tool. */
             name: string;
             /** @constant */
             type: "tool_call";
         } | {
+            /** @description The result as text. */
             content: string;
+            /** @description The id of the call. */
             id: string;
             /** @constant */
             type: "tool_result";
         } | {
+            /** @description The MIME type, if known. */
             media_type?: string | null;
             /** @constant */
             type: "image";
+            /** @description The URI. */
             uri: string;
         } | {
+            /** @description The MIME type, if known. */
             media_type?: string | null;
             /** @constant */
             type: "audio";
+            /** @description The URI. */
             uri: string;
         } | {
+            /** @description The MIME type, if known. */
             media_type?: string | null;
             /** @constant */
             type: "video";
+            /** @description The URI. */
             uri: string;
         } | {
+            /** @description The MIME type, if known. */
             media_type?: string | null;
             /** @constant */
             type: "file";
+            /** @description The URI. */
             uri: string;
-        };
-        Counts: {
-            /** Format: uint64 */
-            documents: number;
-            /** @description The language in which its texts are analysed, such as `german`. */
-            language: string;
-            /** @description Where the language is from: `default`, `guessed` or `set`. */
-            language_origin: string;
-            /**
-             * Format: uint64
-             * @description Messages, including those in buffers.
-             */
-            messages: number;
-            namespace: components["schemas"]["Namespace"];
-            /** Format: uint64 */
-            sessions: number;
-            /**
-             * Format: double
-             * @description The time to live of messages in minutes, if it was set.
-             */
-            ttl_minutes?: number | null;
         };
         /** @description A limit on the tokens that a language model may take in a day, of the namespaces at and under a prefix. */
         DailyLimit: {
             /** @description Null: all namespaces. */
-            prefix?: string | null;
+            prefix: components["schemas"]["Namespace"] | null;
             /** Format: uint64 */
             tokens_per_day: number;
             /**
@@ -787,30 +974,256 @@ export interface components {
              */
             deleted: number;
         };
-        Failure: {
+        /** @description A JSON value that is stored under a key of a namespace. */
+        Document: {
+            /** @description The time at which the key was first put. A document that is put after it was deleted or had expired is new. */
+            created_at: components["schemas"]["Time"];
+            /** @description The time at which the document expires, if it has a time to live, as of before this read. */
+            expires_at: components["schemas"]["Time"] | null;
+            /** @description The key, unique in the namespace. */
+            key: string;
+            /** @description The namespace. */
+            namespace: components["schemas"]["Namespace"];
+            /**
+             * Format: float
+             * @description The score of the best indexed text for the query of a search; higher is better. It compares documents of one search. `null` if there was no query.
+             */
+            score: number | null;
+            /** @description The time at which the key was last put. */
+            updated_at: components["schemas"]["Time"];
+            /** @description The value as it was put. */
+            value: unknown;
+        };
+        /** @description A document to store under a key. */
+        DocumentPut: {
+            /**
+             * @description Embed all pending texts before the answer, so that this document is found by meaning, too. Default: false.
+             * @default false
+             */
+            flush?: boolean;
+            /** @description The paths to the texts to index. `[]`: none. Default: `["$"]`, the whole value. */
+            index?: components["schemas"]["Path"][] | null;
+            /**
+             * Format: double
+             * @description Minutes after which the document expires: a millisecond to a thousand years. Default: never.
+             */
+            ttl_minutes?: number | null;
+            /** @description The value: any JSON but null, up to 1 MiB. */
+            value: Record<string, never> | unknown[] | string | number | boolean;
+            /** @description The vectors of the indexed texts that are not blank, one for each, in their order. Only in a database of given vectors, where the default is none: the texts are found by their words alone. */
+            vectors?: number[][] | null;
+        };
+        /** @description A search among the documents of a namespace. */
+        DocumentSearch: {
+            /**
+             * @description Search the namespaces below this one too.
+             * @default false
+             */
+            below?: boolean;
+            /** @description A filter on the values. */
+            filter?: components["schemas"]["Filter"] | null;
+            /**
+             * Format: uint64
+             * @description Up to 1000. Default: 10.
+             */
+            limit?: number | null;
+            /**
+             * Format: uint64
+             * @description Documents to leave out at the beginning. With a query or a vector, `offset` and `limit` are 10,000 together at most.
+             * @default 0
+             */
+            offset?: number;
+            /** @description The question, up to 1 MiB. Default: none, all documents. */
+            query?: string | null;
+            /**
+             * @description Return with each document its `sources`: the ids of the messages that a language model made it of, as far as they are in its namespace or in those above it. They are known of the items of collections.
+             * @default false
+             */
+            sources?: boolean;
+            /** @description The vector of the question, which is then not embedded. Without a question, documents are ranked by their cosines alone. */
+            vector?: number[] | null;
+            /**
+             * @description Return with each document the stored `vectors` of its indexed texts, in any order; texts that are pending have none.
+             * @default false
+             */
+            vectors?: boolean;
+        };
+        Duration: {
             /** Format: uint32 */
-            batch: number;
-            reason: string;
+            nanos: number;
+            /** Format: uint64 */
+            secs: number;
+        };
+        /** @description The memory of an engine's loaded namespaces. */
+        EngineStats: {
+            /**
+             * Format: uint64
+             * @description Number of loads since the engine was opened.
+             */
+            loads: number;
+            /**
+             * Format: uint64
+             * @description The bytes that loaded namespaces may take.
+             */
+            memory_budget: number;
+            /**
+             * Format: uint64
+             * @description The bytes that they take. Above the budget if recalls use more at the moment, or if a single namespace is larger.
+             */
+            memory_used: number;
+            /**
+             * Format: uint64
+             * @description Number of loaded namespaces. During a reindex a namespace may be loaded twice.
+             */
+            namespaces_loaded: number;
+            /**
+             * Format: uint64
+             * @description Number of namespaces that were unloaded since the engine was opened.
+             */
+            unloads: number;
         };
         /**
          * Format: filter
-         * @description A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`,
-         *     `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most
-         *     1,000 conditions, and 10,000 values in its lists.
+         * @description A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most 1,000 conditions, and 10,000 values in its lists.
          */
         Filter: {
             [key: string]: unknown;
         };
+        /** @description Counts of a flush. */
+        FlushReport: {
+            /**
+             * Format: uint64
+             * @description Messages that were embedded and can be found from now on, by this flush or by one that ran just before.
+             */
+            embedded: number;
+        };
         Flushed: {
             /** @description The ids of the messages that moved. */
             flushed: string[];
+        };
+        /** @description What is to be forgotten. */
+        ForgetRequest: {
+            /** @constant */
+            by: "messages";
+            ids: string[];
+        } | {
+            /** @constant */
+            by: "documents";
+            keys: string[];
+        } | {
+            /** @constant */
+            by: "session";
+            session: string;
+        } | {
+            /** @constant */
+            by: "matching";
+            filter: components["schemas"]["Filter"];
+        } | {
+            /** @constant */
+            by: "namespace";
+        } | {
+            /** @constant */
+            by: "prefix";
+        };
+        /** @description The kind of a request to forget, without names and ids. */
+        ForgetTarget: {
+            /** @constant */
+            by: "messages";
+            /**
+             * Format: uint64
+             * @description Number of ids.
+             */
+            ids: number;
+        } | {
+            /** @constant */
+            by: "documents";
+            /**
+             * Format: uint64
+             * @description Number of keys.
+             */
+            keys: number;
+        } | {
+            /** @constant */
+            by: "session";
+        } | {
+            /** @constant */
+            by: "matching";
+        } | {
+            /** @constant */
+            by: "namespace";
+        } | {
+            /** @constant */
+            by: "prefix";
+        };
+        /** @description The numbers of removed things of each kind. */
+        Forgotten: {
+            /**
+             * Format: uint64
+             * @description States of blocks that were dropped because they were made of forgotten messages.
+             * @default 0
+             */
+            block_states: number;
+            /**
+             * Format: uint64
+             * @description Entries of embedding caches, in memory and in the file.
+             * @default 0
+             */
+            cached: number;
+            /**
+             * Format: uint64
+             * @description Indexed texts of documents.
+             * @default 0
+             */
+            document_texts: number;
+            /**
+             * Format: uint64
+             * @description Documents.
+             * @default 0
+             */
+            documents: number;
+            /**
+             * Format: uint64
+             * @description Messages.
+             * @default 0
+             */
+            messages: number;
+            /**
+             * Format: uint64
+             * @description Names of namespaces.
+             * @default 0
+             */
+            namespaces: number;
+            /**
+             * Format: uint64
+             * @description Earlier versions of messages that were kept for checkpoints, or by `Config::keep_versions`.
+             * @default 0
+             */
+            old_messages: number;
+            /**
+             * Format: uint64
+             * @description Segments of lexical indexes that were rewritten without the forgotten terms, or removed. Segments of removed namespaces are not counted.
+             * @default 0
+             */
+            segments: number;
+            /**
+             * Format: uint64
+             * @description Names of sessions.
+             * @default 0
+             */
+            sessions: number;
+            /**
+             * Format: uint64
+             * @description Vectors, in all generations.
+             * @default 0
+             */
+            vectors: number;
         };
         Formation: {
             blocks: components["schemas"]["FormingBlock"][];
             /** @description The limits on the tokens of a day that are about this namespace, each for all namespaces at and under its prefix. */
             daily_limits: components["schemas"]["DailyLimit"][];
             /** @description The cursor of the next page of sessions. */
-            next?: string | null;
+            next: string | null;
             /** @description The sessions that had something for the blocks. */
             sessions: components["schemas"]["FormingSession"][];
         };
@@ -832,12 +1245,12 @@ export interface components {
              */
             failures: number;
             /** @description The key of a profile's document. */
-            key?: string | null;
+            key: string | null;
             /** @description `collection`, `profile`, `summary`, `facts` or `instructions`. */
             kind: string;
             name: string;
             /** @description The namespace of the documents that a collection or a profile makes; null for other blocks, which have a state. */
-            namespace?: string | null;
+            namespace: components["schemas"]["Namespace"] | null;
             /**
              * Format: uint64
              * @description Tokens of the requests that were answered: those that the model's server reports, or else an estimate.
@@ -845,48 +1258,252 @@ export interface components {
             prompt_tokens: number;
         };
         FormingSession: {
-            blocks: components["schemas"]["Progress"][];
+            blocks: components["schemas"]["BlockProgress"][];
             session: string;
         };
-        Found: {
-            documents: unknown[];
+        /** @description A JSON value that is stored under a key of a namespace. */
+        FoundDocument: {
+            /** @description The time at which the key was first put. A document that is put after it was deleted or had expired is new. */
+            created_at: components["schemas"]["Time"];
+            /** @description The time at which the document expires, if it has a time to live, as of before this read. */
+            expires_at: components["schemas"]["Time"] | null;
+            /** @description The key, unique in the namespace. */
+            key: string;
+            /** @description The namespace. */
+            namespace: components["schemas"]["Namespace"];
+            /**
+             * Format: float
+             * @description The score of the best indexed text for the query of a search; higher is better. It compares documents of one search. `null` if there was no query.
+             */
+            score: number | null;
+            /** @description With `sources` in the search, the ids of the messages of which a language model made it. */
+            sources?: string[] | null;
+            /** @description The time at which the key was last put. */
+            updated_at: components["schemas"]["Time"];
+            /** @description The value as it was put. */
+            value: unknown;
+            /** @description With `vectors` in the search, those of its indexed texts. */
+            vectors?: number[][] | null;
         };
+        FoundDocuments: {
+            documents: components["schemas"]["FoundDocument"][];
+        };
+        /** @description The comparison of a new generation with the serving one: both are searched by vectors alone for the ten nearest messages. */
+        GateReport: {
+            /**
+             * Format: double
+             * @description Median time of a recall from the new generation by a scan of every vector, in microseconds.
+             */
+            exact_p50_us: number | null;
+            /** @description The reason why the new generation does not serve, and the remedy; `null` if it passed. */
+            failed: string | null;
+            /**
+             * Format: uint64
+             * @description Number of queries that were given or were recent queries of the engine. The others are texts of messages, which are not counted as their own hits.
+             */
+            live: number;
+            /**
+             * Format: double
+             * @description Median time of a recall from the new generation in microseconds.
+             */
+            new_p50_us: number | null;
+            /**
+             * Format: double
+             * @description Overlap@10: the share of the serving generation's hits that the new one finds too. `null` if the serving model was not available.
+             */
+            overlap: number | null;
+            /**
+             * Format: double
+             * @description Recall@10 of the new generation: the share of the truly nearest messages, by a scan of every vector, that its index finds. `null` without queries.
+             */
+            recall: number | null;
+            /**
+             * Format: uint64
+             * @description Number of queries, all to namespaces with more than ten vectors: in others every message is found.
+             */
+            sampled: number;
+            /**
+             * Format: double
+             * @description Median time of a recall from the serving generation in microseconds, including the embedding of the query.
+             */
+            serving_p50_us: number | null;
+        };
+        /** @description A message that a recall found. */
+        Hit: {
+            /** @description The terms of the score, and other evidence for the hit. */
+            breakdown: components["schemas"]["ScoreBreakdown"];
+            /** @description The content, in parts. */
+            content: components["schemas"]["Content"];
+            /** @description The time at which the message was written. `null` is stored as unknown and matches no time filter. */
+            created_at: components["schemas"]["Time"] | null;
+            /** @description The time from which on no read returns the message, and it is deleted in the background. `null`: the namespace's time to live decides, and without one the message never expires. */
+            expires_at?: components["schemas"]["Time"] | null;
+            /** @description The id, unique in the namespace, 1 to 512 bytes. Putting a message with a known id replaces the stored message and keeps its position. */
+            id: string;
+            /** @description Application data: any JSON object. */
+            metadata?: {
+                [key: string]: unknown;
+            };
+            /** @description The name of the author, if known, 1 to 512 bytes. */
+            name: string | null;
+            /** @description The namespace that the message is from, if the recall was over several. */
+            namespace?: components["schemas"]["Namespace"] | null;
+            /** @description Other messages of the unit, as far as the filter allows them; its role and its ids do not count here. For a turn, all others in their order; for a session, up to four more of its best, best first; for a message, none. */
+            others?: components["schemas"]["Message"][];
+            /** @description The bytes of the message's text that matched best: the whole text, or a chunk of a long one. */
+            passage: components["schemas"]["Passage"];
+            /**
+             * Format: uint64
+             * @description The position among the hits, 1 for the first.
+             */
+            rank: number;
+            /** @description The role of the author. */
+            role: components["schemas"]["Role"];
+            /**
+             * Format: float
+             * @description The score that it was ranked by; higher is better. It compares hits of one recall.
+             */
+            score: number;
+            /** @description The conversation that the message belongs to, 1 to 512 bytes. */
+            session: string;
+            /**
+             * Format: float
+             * @description The cosine of the query and the message's best chunk, -1 to 1; higher is nearer. 0 if the query or the message was not embedded.
+             */
+            similarity: number;
+            /** @description Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in messages of up to 400 bytes among the first 50 hits; what is worded differently is not found. */
+            supersedes?: string[];
+        };
+        /** @description The outcome for a hit when its question is asked again. */
+        HitChange: "kept" | "new" | "gone" | "outranked";
         /** @description An id of 1 to 512 bytes. */
         Id: string;
-        Info: {
+        /** @description The size of a namespace's index, and the estimated recall of its searches. */
+        IndexStats: {
             /**
              * Format: uint64
-             * @description Of the namespace and those under it.
+             * @description Number of candidates that a search keeps now.
              */
-            documents: number;
-            /** @description Vectors, links, `ef_search` and the estimated recall of the namespace's searches. */
-            index: unknown;
+            ef_search: number;
             /**
              * Format: uint64
-             * @description Of the namespace and those under it.
+             * @description Vectors linked in the graph; every query scans the others. 0 where the index has no graph that is stored.
              */
-            messages: number;
+            linked: number;
+            /**
+             * Format: double
+             * @description Share of the truly nearest messages that searches find, estimated since the namespace was loaded: one search in 64 is repeated exactly in the background.
+             */
+            recall: number | null;
+            /**
+             * Format: uint64
+             * @description Number of searches repeated for the estimate.
+             */
+            samples: number;
+            /**
+             * Format: uint64
+             * @description Vectors that can be found.
+             */
+            vectors: number;
+        };
+        /** @description A recall that the journal noted. */
+        JournalEntry: {
+            /**
+             * Format: float
+             * @description The estimate of how likely it is that the namespace has something about the query, 0 to 1.
+             */
+            answerability: number;
+            /** @description When the recall ended. */
+            at: components["schemas"]["Time"];
+            /**
+             * @description Whether the time was over before the search was complete.
+             * @default false
+             */
+            cut_short: boolean;
+            /** @description The hits, best first. */
+            hits: components["schemas"]["JournalHit"][];
+            /** @description The model that embedded the query. */
+            model: string;
+            /** @description The namespace that was asked. */
             namespace: components["schemas"]["Namespace"];
+            /**
+             * Format: uint64
+             * @description A number above those of all messages that the namespace had.
+             */
+            next_seq: number;
+            /**
+             * Format: uint64
+             * @description The number of the entry. It rises from recall to recall, over all namespaces of the file.
+             * @default 0
+             */
+            number: number;
+            /** @description The options of the query that were not the default, by their names: `half_life` in seconds. */
+            options: {
+                [key: string]: unknown;
+            };
+            /** @description The text of the query. */
+            text: string;
+            /**
+             * Format: uint64
+             * @description The version of the namespace, in a copy of a shared database.
+             */
+            version?: number | null;
+        };
+        /** @description A hit of a recall of the past. It has nothing of the message but its id. */
+        JournalHit: {
+            /** @description The terms of the score. */
+            breakdown: components["schemas"]["ScoreBreakdown"];
+            /** @description The id of the message. */
+            id: string;
+            /**
+             * Format: uint64
+             * @description The position among the hits, 1 for the first.
+             */
+            rank: number;
+            /**
+             * Format: float
+             * @description The score that it was ranked by.
+             */
+            score: number;
+            /**
+             * Format: float
+             * @description The cosine of the query and its best chunk.
+             */
+            similarity: number;
         };
         /** @description The key of a document: 1 to 512 bytes without control characters. */
         Key: string;
-        List: {
-            namespaces: components["schemas"]["Counts"][];
-            /** @description The cursor of the next page. */
-            next?: string | null;
+        /** @description Where the language of a namespace is from. */
+        LanguageOrigin: "default" | "guessed" | "set";
+        /** @description The vectors that are linked. */
+        LinkReport: {
+            /**
+             * Format: uint64
+             * @description Vectors in them that are linked; all of them once the call is done.
+             */
+            linked: number;
+            /**
+             * Format: uint64
+             * @description Namespaces with enough vectors for a graph.
+             */
+            namespaces: number;
+            /**
+             * Format: uint64
+             * @description Vectors in them.
+             */
+            vectors: number;
         };
-        List2: {
-            /** @description The cursor of the next page. */
-            next?: string | null;
-            sessions: unknown[];
+        MapPoint: {
+            id: string;
+            session: string;
+            /** @description The beginning of the text. */
+            text: string;
+            /** Format: float */
+            x: number;
+            /** Format: float */
+            y: number;
         };
-        List3: {
-            /** @description Each has its `name`, `session` (null: all sessions share it), `state` and `revision`. */
-            blocks: unknown[];
-            /** @description The cursor of the next page. */
-            next?: string | null;
-        };
-        Map: {
+        MemoryMap: {
             /** @description The share of the sample's variance that each direction has. */
             explained: number[];
             /**
@@ -894,7 +1511,34 @@ export interface components {
              * @description Messages of the namespace.
              */
             messages: number;
-            points: components["schemas"]["Point"][];
+            points: components["schemas"]["MapPoint"][];
+        };
+        /** @description Counts and ids of a put to the memory of a session. */
+        MemoryReport: {
+            /** @description Ids of messages that were dropped or shortened because they repeat text which an earlier prompt of this memory contained. The ids are those given to the put. */
+            echoes: string[];
+            /** @description Ids of messages that moved from the buffer to long-term memory: one list per batch, oldest first. */
+            flushed: string[][];
+            /**
+             * Format: uint64
+             * @description Messages whose id was new.
+             */
+            new: number;
+            /**
+             * Format: uint64
+             * @description Messages that were removed.
+             */
+            removed: number;
+            /**
+             * Format: uint64
+             * @description Messages that replaced a different message: one with the same id, of the session or of the same put, or the one in whose place a synchronized chat has them.
+             */
+            replaced: number;
+            /**
+             * Format: uint64
+             * @description Messages that the session had already with the same content, under their ids or, in a chat without ids, in their places.
+             */
+            unchanged: number;
         };
         /** @description The answer to a command, with the fields of a `tool_result`. */
         MemoryToolAnswer: {
@@ -906,10 +1550,7 @@ export interface components {
         /** @description The input of the tool: a command and its parameters. Parameters of other commands are ignored. */
         MemoryToolInput: {
             /**
-             * @description `view`: shows the directory or the file at `path`, of a file the lines of `view_range`. `create`: creates the file
-             *     `path` with `file_text`. `str_replace`: replaces the text `old_str`, which `path` has once, by `new_str`. `insert`:
-             *     inserts `insert_text` after the line `insert_line` of `path`. `delete`: deletes the file or directory at `path`.
-             *     `rename`: renames or moves the file or directory `old_path` to `new_path`.
+             * @description `view`: shows the directory or the file at `path`, of a file the lines of `view_range`. `create`: creates the file `path` with `file_text`. `str_replace`: replaces the text `old_str`, which `path` has once, by `new_str`. `insert`: inserts `insert_text` after the line `insert_line` of `path`. `delete`: deletes the file or directory at `path`. `rename`: renames or moves the file or directory `old_path` to `new_path`.
              * @enum {string}
              */
             command: "view" | "create" | "str_replace" | "insert" | "delete" | "rename";
@@ -935,28 +1576,28 @@ export interface components {
             /** @description The first and the last line to view, from 1 on; -1 as the last is the end of the file. Default: all. */
             view_range?: number[] | null;
         };
-        /** @description A stored message. */
+        /** @description A chat message. */
         Message: {
+            /** @description The content, in parts. */
             content: components["schemas"]["Content"];
-            created_at?: components["schemas"]["Time"] | null;
-            /**
-             * @description The time from which on it is not returned. Left out if it never expires.
-             * @default null
-             */
+            /** @description The time at which the message was written. `null` is stored as unknown and matches no time filter. */
+            created_at: components["schemas"]["Time"] | null;
+            /** @description The time from which on no read returns the message, and it is deleted in the background. `null`: the namespace's time to live decides, and without one the message never expires. */
             expires_at?: components["schemas"]["Time"] | null;
-            id: components["schemas"]["Id"];
-            /** @default {} */
+            /** @description The id, unique in the namespace, 1 to 512 bytes. Putting a message with a known id replaces the stored message and keeps its position. */
+            id: string;
+            /** @description Application data: any JSON object. */
             metadata?: {
                 [key: string]: unknown;
             };
-            name?: components["schemas"]["Id"] | null;
+            /** @description The name of the author, if known, 1 to 512 bytes. */
+            name: string | null;
+            /** @description The role of the author. */
             role: components["schemas"]["Role"];
-            session: components["schemas"]["Id"];
+            /** @description The conversation that the message belongs to, 1 to 512 bytes. */
+            session: string;
         };
-        /**
-         * @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a
-         *     request or of an answer there is accepted as it is. Other fields are refused.
-         */
+        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields are refused. */
         MessageInput: {
             /** @description Kept in `metadata.openai`. */
             annotations?: components["schemas"]["OpenAi"][] | null;
@@ -993,23 +1634,90 @@ export interface components {
             /** @description Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`. */
             tool_calls?: components["schemas"]["OpenAi"][] | null;
         };
-        Messages: {
-            /** @description The ids of those that are in the buffer: they are found by their words, and have no vectors yet. */
-            buffered: string[];
-            messages: components["schemas"]["Message"][];
+        /** @description What a message was until its text, role or name changed. */
+        MessageVersion: {
+            /** @description The content, in parts. */
+            content: components["schemas"]["Content"];
+            /** @description The time at which the message was written. `null` is stored as unknown and matches no time filter. */
+            created_at: components["schemas"]["Time"] | null;
+            /** @description The time from which on no read returns the message, and it is deleted in the background. `null`: the namespace's time to live decides, and without one the message never expires. */
+            expires_at?: components["schemas"]["Time"] | null;
+            /** @description The id, unique in the namespace, 1 to 512 bytes. Putting a message with a known id replaces the stored message and keeps its position. */
+            id: string;
+            /** @description Application data: any JSON object. */
+            metadata?: {
+                [key: string]: unknown;
+            };
+            /** @description The name of the author, if known, 1 to 512 bytes. */
+            name: string | null;
+            /** @description The role of the author. */
+            role: components["schemas"]["Role"];
+            /** @description The conversation that the message belongs to, 1 to 512 bytes. */
+            session: string;
+            /** @description The time of the change. */
+            until: components["schemas"]["Time"];
+        };
+        MessageVersions: {
             /** @description The cursor of the next page. */
-            next?: string | null;
+            next: string | null;
+            versions: components["schemas"]["MessageVersion"][];
+        };
+        MessagesPut: {
+            /**
+             * @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false.
+             * @default false
+             */
+            flush?: boolean;
+            messages: components["schemas"]["MessageInput"][];
         };
         Metadata: {
             metadata: {
                 [key: string]: unknown;
             };
         };
-        /**
-         * @description The name of a namespace, such as `acme/user-42`: 1 to 16 labels, joined by `/`. A label has 1 to 512 bytes and no control
-         *     characters; a slash within it is written %2F.
-         */
+        /** @description The name of a namespace, such as `acme/user-42`: 1 to 16 labels, joined by `/`. A label has 1 to 512 bytes and no control characters; a slash inside it is written `%2F`. */
         Namespace: string;
+        NamespaceDetails: {
+            /**
+             * Format: uint64
+             * @description Of the namespace and those under it.
+             */
+            documents: number;
+            /** @description Vectors, links, `ef_search` and the estimated recall of the namespace's searches. */
+            index: components["schemas"]["IndexStats"];
+            /**
+             * Format: uint64
+             * @description Of the namespace and those under it.
+             */
+            messages: number;
+            namespace: components["schemas"]["Namespace"];
+        };
+        NamespaceInfo: {
+            /** Format: uint64 */
+            documents: number;
+            /** @description The language in which its texts are analysed, such as `german`. */
+            language: string;
+            /** @description Where the language is from. */
+            language_origin: components["schemas"]["LanguageOrigin"];
+            /**
+             * Format: uint64
+             * @description Messages, including those in buffers.
+             */
+            messages: number;
+            namespace: components["schemas"]["Namespace"];
+            /** Format: uint64 */
+            sessions: number;
+            /**
+             * Format: double
+             * @description The time to live of messages in minutes, if it was set.
+             */
+            ttl_minutes: number | null;
+        };
+        NamespaceList: {
+            namespaces: components["schemas"]["NamespaceInfo"][];
+            /** @description The cursor of the next page. */
+            next: string | null;
+        };
         /**
          * Format: openai
          * @description An object of OpenAI's chat format.
@@ -1017,162 +1725,21 @@ export interface components {
         OpenAi: {
             [key: string]: unknown;
         };
-        /** @description A query and its options, which are those of the library's `Query`. */
-        Options: {
-            /**
-             * Format: float
-             * @description No hits if the answerability is below this, 0 to 1. Without it, the best are found, however bad they are.
-             * @default null
-             */
-            answerable?: number | null;
-            /**
-             * @description Only what was known at this time: messages that had been put by then, and are of no later time. It is also the default of `now`.
-             * @default null
-             */
-            as_of?: components["schemas"]["Time"] | null;
-            /**
-             * Format: float
-             * @description Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
-             * @default null
-             */
-            diversity?: number | null;
-            /**
-             * @description Not the messages with these ids, such as those that the prompt already contains. Unknown ids are ignored.
-             * @default []
-             */
-            except?: string[] | null;
-            /** @description A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`. */
-            filter?: components["schemas"]["Filter"] | null;
-            /**
-             * Format: double
-             * @description Boosts newer messages in a hybrid ranking; the boost halves with each so many seconds of age. Without it, age does not count.
-             * @default null
-             */
-            half_life?: number | null;
-            /**
-             * @description Only the messages with these ids. Unknown ids are ignored.
-             * @default null
-             */
-            ids?: string[] | null;
-            /**
-             * Format: uint64
-             * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
-             * @default 10
-             */
-            k?: number | null;
-            /**
-             * @description Do not move near-duplicates to the end.
-             * @default false
-             */
-            keep_duplicates?: boolean | null;
-            /**
-             * @description Whether a message's length counts, in a hybrid ranking: messages of very few words rank lower, and so do messages of a role that writes much longer ones than others.
-             * @default true
-             */
-            length_prior?: boolean | null;
-            /**
-             * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
-             * @default true
-             */
-            neighbors?: boolean | null;
-            /**
-             * @description The time from which ages and expressions such as "last week" are counted. Default: that of `as_of`, or else the present.
-             * @default null
-             */
-            now?: components["schemas"]["Time"] | null;
-            /**
-             * Format: uint64
-             * @description The most hits of each batch that a session flushed. Messages that were put without a session's buffer are in no batch.
-             * @default null
-             */
-            per_batch?: number | null;
-            /**
-             * @description Ids of the hits of the conversation's previous query, in order: those that still match keep their positions.
-             * @default []
-             */
-            previous?: string[] | null;
-            /** @description The question, up to 1 MiB. */
-            query: string;
-            /**
-             * @description Whether a hybrid ranking has messages lower that end with a question mark: a question rarely answers one.
-             * @default true
-             */
-            questions?: boolean | null;
-            /**
-             * Format: uint64
-             * @description Number of the best candidates that the reranker orders, at least `k`.
-             * @default null
-             */
-            rerank?: number | null;
-            /**
-             * @description Only messages of this role.
-             * @default null
-             */
-            role?: components["schemas"]["Role"] | null;
-            /**
-             * @description Only messages of this session.
-             * @default null
-             */
-            session?: string | null;
-            /**
-             * @description Only messages of this time or later.
-             * @default null
-             */
-            since?: components["schemas"]["Time"] | null;
-            /**
-             * @description Whether a hybrid ranking boosts messages by a speaker whom the query names: of the words of the message's name, the query has at least one.
-             * @default true
-             */
-            speakers?: boolean | null;
-            /**
-             * @description How messages are ranked: `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5` with the share of the dense score, 0 to 1.
-             * @default hybrid
-             */
-            strategy?: string | null;
-            /**
-             * @description How a time that the query names, such as "last week", is used: `boost` messages of that time, `filter` by it, or `ignore` it.
-             * @default boost
-             */
-            time?: components["schemas"]["TimeUse"] | null;
-            /**
-             * @description The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and sessions come with their best message.
-             * @default message
-             */
-            unit?: components["schemas"]["Unit"] | null;
-            /**
-             * @description Only messages before this time.
-             * @default null
-             */
-            until?: components["schemas"]["Time"] | null;
-            /**
-             * @description Whether words count more and vectors less, in a hybrid ranking, where the model does not know the words of the query.
-             * @default true
-             */
-            vocabulary?: boolean | null;
-            /**
-             * Format: uint64
-             * @description Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
-             */
-            within_ms?: number | null;
-        };
         /** @description A part of a message to store: one of `Message`, or one of OpenAI's: `text`, `image_url`, `input_audio`, `file`, `refusal`. */
         PartInput: components["schemas"]["ContentPart"] | components["schemas"]["OpenAi"];
+        /** @description The bytes of a text, as they are in its UTF-8, from `start` to before `end`. */
+        Passage: {
+            /** Format: uint64 */
+            end: number;
+            /** Format: uint64 */
+            start: number;
+        };
         /**
          * Format: path
          * @description A path to texts in a value: `$`, the whole value, or names joined by dots, as in `sections[*].text`.
          */
         Path: string;
-        Point: {
-            id: string;
-            session: string;
-            /** @description The beginning of the text. */
-            text: string;
-            /** Format: float */
-            x: number;
-            /** Format: float */
-            y: number;
-        };
-        /** @enum {string} */
+        /** @description The number of bits of a vector's component in the file. Chosen when a database is created, or by a reindex. */
         Precision: "f32" | "f16" | "i8";
         /** @description An error, as problem details. */
         Problem: {
@@ -1188,125 +1755,117 @@ export interface components {
             /** @description The kind of the problem, such as `urn:mnemon:invalid-query`. Kinds are stable. */
             type: string;
         };
-        /** @description The progress of a block in a session. */
-        Progress: {
+        /** @description Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit. */
+        Prompt: {
+            /**
+             * @description The names of blocks whose content was left out to fit.
+             * @default []
+             */
+            dropped: string[];
+            /**
+             * @description Blocks that failed or missed the deadline. Their content is left out.
+             * @default []
+             */
+            failed: components["schemas"]["BlockFailure"][];
+            /**
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @default []
+             */
+            left_out: string[];
+            /**
+             * @description The messages, in order.
+             * @default []
+             */
+            messages: components["schemas"]["Message"][];
+            /**
+             * @description The excess over the token limit, if there is one.
+             * @default null
+             */
+            over: components["schemas"]["PromptOverflow"] | null;
+            /**
+             * @description The messages that blocks quote or add, in the order of the prompt.
+             * @default []
+             */
+            recalled: components["schemas"]["RecalledMessage"][];
+            /**
+             * @description The blocks that were asked for content, in the order of the memory. A prompt of a composer lists only those with content.
+             * @default []
+             */
+            sections: components["schemas"]["PromptSectionReport"][];
+            /**
+             * @description The names of blocks whose content was shortened to fit.
+             * @default []
+             */
+            shortened: string[];
             /**
              * Format: uint64
-             * @description Batches that it has not taken yet.
+             * @description The number of tokens of the messages.
+             * @default 0
              */
-            behind: number;
-            /** @description Batches that it gave up. */
-            failed: components["schemas"]["Failure"][];
-            name: string;
-            /** @description Why it failed last, while it waits to be tried again. */
-            retrying?: string | null;
+            tokens: number;
         };
         /** @description The message to be answered: a text of the user, or a message. */
-        Prompt: string | components["schemas"]["MessageInput"];
-        Put: {
-            /**
-             * @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false.
-             * @default false
-             */
-            flush?: boolean;
-            messages: components["schemas"]["MessageInput"][];
-        };
-        Put2: {
-            messages: components["schemas"]["MessageInput"][];
+        PromptInput: string | components["schemas"]["MessageInput"];
+        /** @description The excess of a prompt over its token limit. */
+        PromptOverflow: {
+            /** @description Names the content that could not be left out. */
+            reason: string;
             /**
              * Format: uint64
-             * @description Tokens that the buffer and the memory in prompts may have. Default: 30,000.
+             * @description The number of tokens over the limit.
              */
-            token_limit?: number | null;
+            tokens: number;
         };
-        Put3: {
-            /** @description The paths to the texts to index. `[]`: none. Default: `["$"]`, the whole value. */
-            index?: components["schemas"]["Path"][] | null;
+        /** @description The share of a block in a prompt. */
+        PromptSectionReport: {
+            /** @description The time that the block took to answer, or that the memory waited for it if it missed the deadline. 0 in a prompt that a `Composer` composed of given content. */
+            elapsed: components["schemas"]["Duration"];
+            /** @description The name of the block. */
+            name: string;
             /**
-             * Format: double
-             * @description Minutes after which the document expires: a millisecond to a thousand years. Default: never.
+             * Format: uint64
+             * @description The number of tokens of its content, counted as a separate message. 0 if the content is not in the prompt.
              */
-            ttl_minutes?: number | null;
-            /** @description The value: any JSON but null, up to 1 MiB. */
-            value: Record<string, never> | unknown[] | string | number | boolean;
+            tokens: number;
         };
+        /** @description Counts of the messages of a put. */
         PutAnswer: {
             /** @description The ids of the messages, in order. */
             ids: string[];
-        } & {
-            [key: string]: unknown;
-        };
-        Refine: {
-            /** @description The name of the block. */
-            block: string;
-            /** @description The change that is wanted, such as `Too long: one sentence is enough.` */
-            feedback?: string | null;
             /**
              * Format: uint64
-             * @description The version to return to, instead of feedback: 0 is the text of the configuration. The last 100 are kept.
+             * @description Messages whose id was new.
              */
-            version?: number | null;
-        };
-        Refined: {
-            /** @description The instructions from now on. */
-            instructions: string;
+            new: number;
             /**
              * Format: uint64
-             * @description Their number. A version that is returned to gets a new one.
+             * @description Messages that replaced a different message with the same id.
              */
-            version: number;
-        };
-        Reindex: {
-            /** @description The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one. */
-            model?: string | null;
-            /** @description Default: unchanged. */
-            precision?: components["schemas"]["Precision"] | null;
-        };
-        Retried: {
+            replaced: number;
             /**
              * Format: uint64
-             * @description Batches that the block took this time.
+             * @description Messages that were stored already with the same content. Nothing was written for them.
              */
-            taken: number;
+            unchanged: number;
         };
-        Retry: {
-            /** @description The name of the block. */
-            block: string;
-        };
-        /** @description The role of a message's author, as chat models distinguish them. */
-        Role: "system" | "user" | "assistant" | "tool";
-        /** @enum {string} */
-        RoleInput: "system" | "developer" | "user" | "assistant" | "tool" | "function";
-        Search: {
+        /** @description The hits of a recall, best first. */
+        RecallAnswer: {
             /**
-             * @description Search the namespaces below this one too.
-             * @default false
+             * Format: float
+             * @description The estimated probability that there is something about the query.
              */
-            below?: boolean;
-            /** @description A filter on the values. */
-            filter?: components["schemas"]["Filter"] | null;
+            answerability: number;
+            /** @description Whether the time was over before the search was complete. */
+            cut_short: boolean;
+            hits: components["schemas"]["Hit"][];
             /**
              * Format: uint64
-             * @description Up to 1000. Default: 10.
+             * @description Messages that were searched by their words alone, because they are not embedded yet.
              */
-            limit?: number | null;
-            /**
-             * Format: uint64
-             * @description Documents to leave out at the beginning. With a query, `offset` and `limit` are 10,000 together at most.
-             * @default 0
-             */
-            offset?: number;
-            /** @description The question, up to 1 MiB. Default: none, all documents. */
-            query?: string | null;
-            /**
-             * @description Return with each document its `sources`: the ids of the messages that a language model made it of, as far as they are
-             *     in its namespace or in those above it. They are known of the items of collections.
-             * @default false
-             */
-            sources?: boolean;
+            pending: number;
         };
         /** @description A query and its options, which are those of the library's `Query`. */
-        SeveralOptions: {
+        RecallInOptions: {
             /**
              * Format: float
              * @description No hits if the answerability is below this, 0 to 1. Without it, the best are found, however bad they are.
@@ -1448,11 +2007,482 @@ export interface components {
              */
             within_ms?: number | null;
         };
+        /** @description A query and its options, which are those of the library's `Query`. */
+        RecallOptions: {
+            /**
+             * Format: float
+             * @description No hits if the answerability is below this, 0 to 1. Without it, the best are found, however bad they are.
+             * @default null
+             */
+            answerable?: number | null;
+            /**
+             * @description Only what was known at this time: messages that had been put by then, and are of no later time. It is also the default of `now`.
+             * @default null
+             */
+            as_of?: components["schemas"]["Time"] | null;
+            /**
+             * Format: float
+             * @description Maximal marginal relevance: 1 ranks by relevance alone, lower values prefer messages unlike each other.
+             * @default null
+             */
+            diversity?: number | null;
+            /**
+             * @description Not the messages with these ids, such as those that the prompt already contains. Unknown ids are ignored.
+             * @default []
+             */
+            except?: string[] | null;
+            /** @description A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`. */
+            filter?: components["schemas"]["Filter"] | null;
+            /**
+             * Format: double
+             * @description Boosts newer messages in a hybrid ranking; the boost halves with each so many seconds of age. Without it, age does not count.
+             * @default null
+             */
+            half_life?: number | null;
+            /**
+             * @description Only the messages with these ids. Unknown ids are ignored.
+             * @default null
+             */
+            ids?: string[] | null;
+            /**
+             * Format: uint64
+             * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
+             * @default 10
+             */
+            k?: number | null;
+            /**
+             * @description Do not move near-duplicates to the end.
+             * @default false
+             */
+            keep_duplicates?: boolean | null;
+            /**
+             * @description Whether a message's length counts, in a hybrid ranking: messages of very few words rank lower, and so do messages of a role that writes much longer ones than others.
+             * @default true
+             */
+            length_prior?: boolean | null;
+            /**
+             * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
+             * @default true
+             */
+            neighbors?: boolean | null;
+            /**
+             * @description The time from which ages and expressions such as "last week" are counted. Default: that of `as_of`, or else the present.
+             * @default null
+             */
+            now?: components["schemas"]["Time"] | null;
+            /**
+             * Format: uint64
+             * @description The most hits of each batch that a session flushed. Messages that were put without a session's buffer are in no batch.
+             * @default null
+             */
+            per_batch?: number | null;
+            /**
+             * @description Ids of the hits of the conversation's previous query, in order: those that still match keep their positions.
+             * @default []
+             */
+            previous?: string[] | null;
+            /** @description The question, up to 1 MiB. */
+            query: string;
+            /**
+             * @description Whether a hybrid ranking has messages lower that end with a question mark: a question rarely answers one.
+             * @default true
+             */
+            questions?: boolean | null;
+            /**
+             * Format: uint64
+             * @description Number of the best candidates that the reranker orders, at least `k`.
+             * @default null
+             */
+            rerank?: number | null;
+            /**
+             * @description Only messages of this role.
+             * @default null
+             */
+            role?: components["schemas"]["Role"] | null;
+            /**
+             * @description Only messages of this session.
+             * @default null
+             */
+            session?: string | null;
+            /**
+             * @description Only messages of this time or later.
+             * @default null
+             */
+            since?: components["schemas"]["Time"] | null;
+            /**
+             * @description Whether a hybrid ranking boosts messages by a speaker whom the query names: of the words of the message's name, the query has at least one.
+             * @default true
+             */
+            speakers?: boolean | null;
+            /**
+             * @description How messages are ranked: `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5` with the share of the dense score, 0 to 1.
+             * @default hybrid
+             */
+            strategy?: string | null;
+            /**
+             * @description How a time that the query names, such as "last week", is used: `boost` messages of that time, `filter` by it, or `ignore` it.
+             * @default boost
+             */
+            time?: components["schemas"]["TimeUse"] | null;
+            /**
+             * @description The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and sessions come with their best message.
+             * @default message
+             */
+            unit?: components["schemas"]["Unit"] | null;
+            /**
+             * @description Only messages before this time.
+             * @default null
+             */
+            until?: components["schemas"]["Time"] | null;
+            /**
+             * @description Whether words count more and vectors less, in a hybrid ranking, where the model does not know the words of the query.
+             * @default true
+             */
+            vocabulary?: boolean | null;
+            /**
+             * Format: uint64
+             * @description Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
+             */
+            within_ms?: number | null;
+        };
+        /** @description An earlier message that a block placed in a prompt. */
+        RecalledMessage: {
+            /** @description The name of the block. */
+            block: string;
+            /** @description The id of the message. */
+            id: string;
+            /**
+             * Format: float
+             * @description The score of the hit, which is comparable within one block. `null` if the message was not a hit itself, such as the other messages of a hit's batch.
+             */
+            score: number | null;
+            /** @description The ids of later messages in the prompt that supersede this one. The first 50 recalled messages are compared with each other and with the last 50 other messages, by the rule of `Hit::supersedes`. Renderers mark a quoted message that is superseded, so that the model can tell old from new. A message whose successor is not in the prompt is not marked: it is all that the prompt says about its subject. */
+            superseded_by?: string[];
+        };
+        /** @description An entry of the audit of a database: something was forgotten, a legal hold was set or released, or the file was purged. */
+        Receipt: {
+            /** @description The time of the commit. */
+            at: components["schemas"]["Time"];
+            /** @description The event that the entry records. */
+            event: components["schemas"]["AuditEvent"];
+            /** @description SHA-256 of the entry as JSON with the fields above, in their order; hexadecimal. */
+            hash: string;
+            /** @description The hash of the previous entry; 64 zeros for the first. */
+            previous: string;
+            /** @description The time of the first purge of the file after the entry. Until then, bytes of what was forgotten may be in unused pages of the file. */
+            purged_at?: components["schemas"]["Time"] | null;
+            /**
+             * Format: uint64
+             * @description The number of the entry in its database, from 0.
+             */
+            sequence: number;
+        };
+        Refine: {
+            /** @description The name of the block. */
+            block: string;
+            /** @description The change that is wanted, such as `Too long: one sentence is enough.` */
+            feedback?: string | null;
+            /**
+             * Format: uint64
+             * @description The version to return to, instead of feedback: 0 is the text of the configuration. The last 100 are kept.
+             */
+            version?: number | null;
+        };
+        Refined: {
+            /** @description The instructions from now on. */
+            instructions: string;
+            /**
+             * Format: uint64
+             * @description Their number. A version that is returned to gets a new one.
+             */
+            version: number;
+        };
+        /** @description An event: its name, and its data, which is JSON. */
+        ReindexEvent: {
+            data: components["schemas"]["ReindexProgress"];
+            /** @constant */
+            event: "progress";
+        } | {
+            data: {
+                report: components["schemas"]["ReindexReport"];
+            };
+            /** @constant */
+            event: "done";
+        } | {
+            data: components["schemas"]["Problem"];
+            /** @constant */
+            event: "failed";
+        };
+        /** @description A phase of a reindex. */
+        ReindexPhase: "embedding" | "loading" | "trying" | "switched";
+        /** @description How far a reindex is. */
+        ReindexProgress: {
+            /**
+             * Format: uint64
+             * @description Number done in this phase, including earlier runs.
+             */
+            done: number;
+            /** @description What is done at present. It determines what is counted. */
+            phase: components["schemas"]["ReindexPhase"];
+            /**
+             * Format: double
+             * @description The time left in this phase. Null until it can be estimated.
+             */
+            seconds_left: number | null;
+            /**
+             * Format: uint64
+             * @description Number in total. It grows when messages are put meanwhile.
+             */
+            total: number;
+        };
+        /** @description The result of a reindex or a rollback. */
+        ReindexReport: {
+            /**
+             * Format: uint64
+             * @description Number of messages whose vectors were copied from the serving generation, because it is of the same model and has as many bits or more.
+             */
+            copied: number;
+            /**
+             * Format: uint64
+             * @description Number of messages embedded by this call.
+             */
+            embedded: number;
+            /** @description The model that served before. */
+            from: string | null;
+            /** @description The comparison with the serving generation; `null` if none was made. */
+            gate: components["schemas"]["GateReport"] | null;
+            /** @description The precision in which the new vectors are stored. */
+            precision: components["schemas"]["Precision"];
+            /**
+             * Format: uint64
+             * @description Number of messages that had vectors before this call: from an earlier call that was stopped, or from when the generation served.
+             */
+            resumed: number;
+            /**
+             * Format: double
+             * @description Duration in seconds.
+             */
+            seconds: number;
+            /** @description Whether the call switched to the new generation. False if it was stopped, failed the comparison, or served already. */
+            switched: boolean;
+            /** @description The new model. */
+            to: string;
+        };
+        ReindexRequest: {
+            /** @description The new model: the name of a folder that the server finds, or `static-en-256`. Default: the serving one. */
+            model?: string | null;
+            /** @description Default: unchanged. */
+            precision?: components["schemas"]["Precision"] | null;
+        };
+        /** @description The answer to a question of the journal today, compared with the one of then. */
+        Replay: {
+            /** @description The answerability then and today. */
+            answerability: [
+                number,
+                number
+            ];
+            /** @description When the question was asked again. */
+            at: components["schemas"]["Time"];
+            /**
+             * Format: uint64
+             * @description The number of the entry.
+             */
+            entry: number;
+            /** @description The hits of today, best first, and then those that were hits and are none today. */
+            hits: components["schemas"]["ReplayedHit"][];
+            /** @description Whether another model embeds queries today. */
+            is_other_model: boolean;
+        };
+        /** @description A message that was a hit then or is one today. */
+        ReplayedHit: {
+            /** @description The outcome for this hit. */
+            change: components["schemas"]["HitChange"];
+            /** @description The id of the message. */
+            id: string;
+            /** @description Whether the message was put, put again, or edited since. Changes of its metadata do not count. */
+            is_newer: boolean;
+            /** @description Its rank and score today, if it is a hit. */
+            now: components["schemas"]["Standing"] | null;
+            /** @description The evidence that differs, if it was a hit and is one today: the fields of `ScoreBreakdown` other than ranks. */
+            terms: components["schemas"]["TermChange"][];
+            /** @description Its rank and score then, if it was a hit. */
+            then: components["schemas"]["Standing"] | null;
+        };
+        Retried: {
+            /**
+             * Format: uint64
+             * @description Batches that the block took this time.
+             */
+            taken: number;
+        };
+        Retry: {
+            /** @description The name of the block. */
+            block: string;
+        };
+        /** @description The role of a message's author, as chat models distinguish them. */
+        Role: "system" | "user" | "assistant" | "tool";
+        /** @enum {string} */
+        RoleInput: "system" | "developer" | "user" | "assistant" | "tool" | "function";
+        /** @description The evidence for a hit. Evidence that the ranking strategy does not use is 0. */
+        ScoreBreakdown: {
+            /**
+             * Format: float
+             * @description The BM25 of the best chunk.
+             * @default 0
+             */
+            bm25: number;
+            /**
+             * @description The id of the message whose match boosted this one as its neighbor.
+             * @default null
+             */
+            boosted_by: string | null;
+            /**
+             * Format: float
+             * @description The share of the query's terms that the best chunk has, weighted by rarity, with saturation; 0 to 1.
+             * @default 0
+             */
+            coverage: number;
+            /**
+             * Format: float
+             * @description The term for the vectors: the z-score of the cosine in the namespace, divided by the z-score that the best of as many unrelated messages reaches by chance.
+             * @default 0
+             */
+            dense: number;
+            /**
+             * Format: uint64
+             * @description The rank among the candidates by cosine, 1 for the best; 0 if the message is not embedded yet.
+             * @default 0
+             */
+            dense_rank: number;
+            /**
+             * @description The id of a better candidate that this message nearly duplicates. It need not be among the hits.
+             * @default null
+             */
+            duplicate_of: string | null;
+            /**
+             * Format: float
+             * @description The term for the message's length, 0 or below: a deduction for few words, and one for a role that writes longer messages than others.
+             * @default 0
+             */
+            length: number;
+            /**
+             * Format: float
+             * @description The term for the words: the z-score of the BM25 in the namespace, times the square root of the coverage.
+             * @default 0
+             */
+            lexical: number;
+            /**
+             * Format: uint64
+             * @description The rank among the candidates by BM25, 1 for the best; 0 if the message has no term of the query.
+             * @default 0
+             */
+            lexical_rank: number;
+            /**
+             * Format: float
+             * @description The boost by the strongest lexical match within two turns in its session.
+             * @default 0
+             */
+            neighbor: number;
+            /**
+             * Format: float
+             * @description The term, below 0, for a message that ends with a question mark.
+             * @default 0
+             */
+            question: number;
+            /**
+             * Format: float
+             * @description The term for the message's age, if the query has a half-life.
+             * @default 0
+             */
+            recency: number;
+            /**
+             * Format: float
+             * @description The reranker's score, if the hit was reranked.
+             * @default null
+             */
+            reranked: number | null;
+            /**
+             * Format: float
+             * @description The boost for a message whose speaker the query names.
+             * @default 0
+             */
+            speaker: number;
+            /**
+             * Format: float
+             * @description The term for a message of a time that the query names.
+             * @default 0
+             */
+            time: number;
+            /**
+             * Format: float
+             * @description The logarithm of the weight that the message's namespace has in the `Scope` of the recall.
+             * @default 0
+             */
+            weight: number;
+        };
+        /** @description A session and its counts. */
+        SessionInfo: {
+            /**
+             * Format: uint64
+             * @description Number of batches flushed so far.
+             */
+            batches: number;
+            /**
+             * Format: uint64
+             * @description Number of messages in the short-term buffer.
+             */
+            buffered: number;
+            /**
+             * Format: uint64
+             * @description The number of its last message. The messages of a namespace are numbered in the order in which they were put, so the session with the greatest number is the one that was used last.
+             */
+            last: number;
+            /**
+             * Format: uint64
+             * @description Number of messages, including those in the buffer.
+             */
+            messages: number;
+            /** @description The id of the session. */
+            session: string;
+        };
+        SessionList: {
+            /** @description The cursor of the next page. */
+            next: string | null;
+            sessions: components["schemas"]["SessionInfo"][];
+        };
+        SessionMessages: {
+            /** @description The ids of those that are in the buffer: they are found by their words, and have no vectors yet. */
+            buffered: string[];
+            messages: components["schemas"]["Message"][];
+            /** @description The cursor of the next page. */
+            next: string | null;
+        };
+        SessionPut: {
+            messages: components["schemas"]["MessageInput"][];
+            /**
+             * Format: uint64
+             * @description Tokens that the buffer and the memory in prompts may have. Default: 30,000.
+             */
+            token_limit?: number | null;
+        };
+        /** @description The rank and the score of a hit. */
+        Standing: {
+            /**
+             * Format: uint64
+             * @description The position among the hits, 1 for the first.
+             */
+            rank: number;
+            /**
+             * Format: float
+             * @description The score that it was ranked by.
+             */
+            score: number;
+        };
         Stats: {
             /** Format: uint64 */
             documents: number;
             /** @description The budget and the use of memory, and the loaded namespaces. */
-            engine: unknown;
+            engine: components["schemas"]["EngineStats"];
             /** Format: uint64 */
             messages: number;
             /** @description The model that embeds. */
@@ -1466,13 +2496,24 @@ export interface components {
             pending: number;
             version: string;
         };
+        /** @description Evidence that differs between then and today. */
+        TermChange: {
+            /**
+             * Format: double
+             * @description Its value today.
+             */
+            now: number;
+            /** @description The field of `ScoreBreakdown`. */
+            term: string;
+            /**
+             * Format: double
+             * @description Its value then.
+             */
+            then: number;
+        };
         /**
          * Format: date-time
          * @description A point in time in UTC with microsecond precision, between the years -9999 and 9999.
-         *
-         *     The text form is RFC 3339 (`2024-05-01T09:30:00Z`); years before 0 have the extended form of ISO 8601
-         *     (`-000044-03-15T12:00:00Z`). Parsing converts other offsets to UTC, and reads a date alone (`2024-05-01`) as its first
-         *     moment in UTC.
          */
         Time: string;
         /** @description The use of times that a query's text names, such as "last week" or "in May 2023". */
@@ -1486,60 +2527,11 @@ export interface components {
         };
         /** @description The kind of thing that a recall finds and that k counts. */
         Unit: "message" | "turn" | "session";
-        /** @description What a message was. */
-        Version: {
-            content: components["schemas"]["Content"];
-            created_at?: components["schemas"]["Time"] | null;
-            /**
-             * @description The time from which on it is not returned. Left out if it never expires.
-             * @default null
-             */
-            expires_at?: components["schemas"]["Time"] | null;
-            id: components["schemas"]["Id"];
-            /** @default {} */
-            metadata?: {
-                [key: string]: unknown;
-            };
-            name?: components["schemas"]["Id"] | null;
-            role: components["schemas"]["Role"];
-            session: components["schemas"]["Id"];
-            /** @description The time of the change. */
-            until: components["schemas"]["Time"];
-        };
-        Versions: {
-            /** @description The cursor of the next page. */
-            next?: string | null;
-            versions: components["schemas"]["Version"][];
-        };
-        /** @description What is to be forgotten. */
-        What: {
-            /** @constant */
-            by: "messages";
-            ids: string[];
-        } | {
-            /** @constant */
-            by: "documents";
-            keys: string[];
-        } | {
-            /** @constant */
-            by: "session";
-            session: string;
-        } | {
-            /** @constant */
-            by: "matching";
-            filter: components["schemas"]["Filter"];
-        } | {
-            /** @constant */
-            by: "namespace";
-        } | {
-            /** @constant */
-            by: "prefix";
-        };
-        WhyAnswer: {
+        Why: {
             /** @description The recall: its question, its options, and the ids and terms of its hits. */
-            entry: unknown;
+            entry: components["schemas"]["JournalEntry"];
             /** @description What the same question finds today, and what changed. */
-            replay: unknown;
+            replay: components["schemas"]["Replay"];
         };
     };
     responses: {
@@ -1632,9 +2624,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["Audit"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1665,6 +2655,35 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
+    post_batch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A text of the client's own. A repeated request with the same key is answered as the first. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Batch"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchAnswer"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
     post_flush: {
         parameters: {
             query?: never;
@@ -1680,9 +2699,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["FlushReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1704,9 +2721,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["LinkReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1737,7 +2752,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["List"];
+                    "application/json": components["schemas"]["NamespaceList"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1761,7 +2776,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Info"];
+                    "application/json": components["schemas"]["NamespaceDetails"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1820,7 +2835,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["List3"];
+                    "application/json": components["schemas"]["BlockList"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1838,7 +2853,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Search"];
+                "application/json": components["schemas"]["DocumentSearch"];
             };
         };
         responses: {
@@ -1848,7 +2863,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Found"];
+                    "application/json": components["schemas"]["FoundDocuments"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1873,9 +2888,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["Document"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -1897,7 +2910,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Put3"];
+                "application/json": components["schemas"]["DocumentPut"];
             };
         };
         responses: {
@@ -1949,7 +2962,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["What"];
+                "application/json": components["schemas"]["ForgetRequest"];
             };
         };
         responses: {
@@ -1959,9 +2972,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["Receipt"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2017,7 +3028,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Map"];
+                    "application/json": components["schemas"]["MemoryMap"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2069,7 +3080,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Put"];
+                "application/json": components["schemas"]["MessagesPut"];
             };
         };
         responses: {
@@ -2224,7 +3235,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Versions"];
+                    "application/json": components["schemas"]["MessageVersions"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2249,7 +3260,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WhyAnswer"];
+                    "application/json": components["schemas"]["Why"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2267,7 +3278,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Options"];
+                "application/json": components["schemas"]["RecallOptions"];
             };
         };
         responses: {
@@ -2277,7 +3288,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Answer"];
+                    "application/json": components["schemas"]["RecallAnswer"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2306,7 +3317,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["List2"];
+                    "application/json": components["schemas"]["SessionList"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2361,9 +3372,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["Prompt"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2401,8 +3410,12 @@ export interface operations {
     get_namespaces_namespace_sessions_session_messages: {
         parameters: {
             query?: {
+                /** @description With `last`: the id of a message of the session, before which they come. */
+                before?: string;
                 /** @description The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too. */
                 cursor?: string;
+                /** @description Instead of a page, the last so many messages, 1 to 1000; fewer if they are too long for one answer. The first of them is the `before` of those that come before them. */
+                last?: number;
                 /** @description Items on a page, 1 to 1000. Default: 100. */
                 limit?: number;
             };
@@ -2421,7 +3434,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Messages"];
+                    "application/json": components["schemas"]["SessionMessages"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2443,7 +3456,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Put2"];
+                "application/json": components["schemas"]["SessionPut"];
             };
         };
         responses: {
@@ -2453,9 +3466,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": components["schemas"]["MemoryReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2560,7 +3571,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SeveralOptions"];
+                "application/json": components["schemas"]["RecallInOptions"];
             };
         };
         responses: {
@@ -2570,7 +3581,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Answer"];
+                    "application/json": components["schemas"]["RecallAnswer"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -2586,7 +3597,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Reindex"];
+                "application/json": components["schemas"]["ReindexRequest"];
             };
         };
         responses: {
@@ -2596,7 +3607,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": components["schemas"]["ReindexEvent"];
                 };
             };
             "4XX": components["responses"]["Problem"];

@@ -112,6 +112,80 @@ describe("messages", () => {
   });
 });
 
+test("the last messages of a session are one request, or as many as they need", async () => {
+  const proxy = await new Proxy(server.url).listen();
+  try {
+    const session = new Mnemon({ url: proxy.url }).namespace(space().name).session("long");
+    assert.deepEqual(await session.last(3), []);
+    const texts = Array.from({ length: 1200 }, (_, at) => `Note ${at}`);
+    const { ids } = await session.put(texts);
+    const [sent, contents] = [proxy.requests, (messages: mnemon.Message[]) => messages.map(({ content }) => content)];
+    assert.deepEqual(contents(await session.last(3)), texts.slice(-3));
+    assert.deepEqual(contents(await session.last(2, { before: ids[10] as string })), ["Note 8", "Note 9"]);
+    assert.equal(proxy.requests - sent, 2);
+    assert.deepEqual(await session.last(0), []);
+    assert.deepEqual(contents(await session.last(Infinity)), texts);
+    assert.deepEqual(contents(await session.last(7, { before: ids[2] as string })), ["Note 0", "Note 1"]);
+    await assert.rejects(session.last(1, { before: "unknown" }), mnemon.InvalidQueryError);
+    // An answer has 4 MiB at most.
+    await session.put(["a", "b", "c", "d", "e", "f"].map((letter) => letter.repeat(900_000)));
+    assert.deepEqual((await session.last(7)).map(({ content }) => (content as string)[0]), ["N", "a", "b", "c", "d", "e", "f"]);
+  } finally {
+    proxy.close();
+  }
+});
+
+describe("a batch", () => {
+  test("changes documents and messages in one commit, and answers each operation", async () => {
+    const [ada, bob] = [space(), space()];
+    await bob.documents.put("old", { n: 1 });
+    await bob.put([{ id: "m", role: "user", content: "gone" }, { role: "user", content: "gone, too", session: "s" }]);
+    const [got, found, put, messages, gone, deleted, session] = await client.batch([
+      { op: "get", namespace: bob.name, key: "old" },
+      { op: "search", namespace: bob.name, filter: { n: 1 } },
+      { op: "put", namespace: ada.name, key: "k", value: { text: "rowing" } },
+      { op: "put_messages", namespace: ada.name, messages: ["I row on Thursdays.", { id: "b", role: "assistant", content: "Noted." }] },
+      { op: "delete", namespace: bob.name, key: "old" },
+      { op: "delete_messages", namespace: bob.name, ids: ["m", "unknown"] },
+      { op: "delete_session", namespace: bob.name, session: "s" },
+    ], { flush: true });
+    assert.deepEqual([got.document?.value, found.documents.length, put, messages.new, messages.ids[1]], [{ n: 1 }, 1, {}, 2, "b"]);
+    assert.deepEqual([gone.deleted satisfies boolean, deleted.deleted satisfies number, session.deleted satisfies boolean], [true, 1, true]);
+    assert.equal((await ada.get(messages.ids[0] as string))?.content, "I row on Thursdays.");
+    const [none] = await client.batch([{ op: "get", namespace: bob.name, key: "old" }] as mnemon.BatchOperation[]);
+    assert.deepEqual(none, { document: null });
+  });
+
+  test("is all or nothing, where a document is not what was read", async () => {
+    const { name, documents } = space();
+    const visit = (before: number | null, visits: number) => client.batch([
+      { op: "expect", namespace: name, key: "visits", value: before },
+      { op: "put", namespace: name, key: "visits", value: visits },
+      { op: "put_messages", namespace: name, messages: "Hello again." },
+    ]);
+    await visit(null, 1);
+    await assert.rejects(visit(null, 1), mnemon.DocumentChangedError);
+    await visit(1, 2);
+    assert.deepEqual([(await documents.get("visits"))?.value, (await client.namespace(name).info()).messages], [2, 2]);
+    // @ts-expect-error: an unknown operation.
+    await assert.rejects(client.batch([{ op: "copy", namespace: name }]), mnemon.InvalidArgumentError);
+  });
+});
+
+test("vectors of one's own", async () => {
+  const other = await Server.start("--model", "given:test:2");
+  try {
+    const { documents } = new Mnemon({ url: other.url }).namespace("users/ada");
+    await documents.put("north", "north", { vectors: [[0, 1]], flush: true });
+    await documents.put("east", "east", { vectors: [[1, 0]], flush: true });
+    const found = await documents.search(null, { vector: [0.9, 0.1], vectors: true });
+    assert.deepEqual(found.map(({ key, vectors }) => [key, vectors]), [["east", [[1, 0]]], ["north", [[0, 1]]]]);
+    await assert.rejects(documents.put("up", "up", { vectors: [[0, 0, 1]] }), mnemon.InvalidArgumentError);
+  } finally {
+    await other.stop();
+  }
+});
+
 test("sessions flush and assemble", async () => {
   const ada = space();
   await ada.put({ role: "user", content: "My rowing lesson is on Thursday.", session: "monday" }, { flush: true });
@@ -189,24 +263,6 @@ test("a reindex streams its progress, and can be left and resumed", async () => 
   while (!step.done) step = await steps.next();
   assert.equal(step.value.precision, "i8");
   await assert.rejects(client.reindex({ model: "unknown" }).next(), mnemon.MnemonError);
-});
-
-test("answers have the fields that the types say", async () => {
-  const ada = space();
-  await ada.session("s").put(["I row on Thursdays.", { role: "assistant", content: "Noted." }]);
-  await ada.documents.put("k", "rowing");
-  const keys = (value: object | undefined, optional: string[] = []) => Object.keys(value ?? {}).filter((key) => !optional.includes(key)).sort();
-  const message = ["content", "created_at", "id", "name", "role", "session"];
-  const rare = ["metadata", "expires_at"];
-  const [hit] = (await ada.recall("rowing", { unit: "turn" })).hits;
-  const score = ["breakdown", "passage", "rank", "score", "similarity"];
-  assert.deepEqual(keys(hit, [...rare, "namespace", "supersedes", "others"]), [...message, ...score].sort());
-  assert.deepEqual(keys(await ada.session("s").assemble("rowing?")),
-    ["dropped", "failed", "left_out", "messages", "over", "recalled", "sections", "shortened", "tokens"]);
-  assert.deepEqual(keys((await ada.sessions().toArray())[0]), ["batches", "buffered", "last", "messages", "session"]);
-  const [document] = await ada.documents.search("rowing");
-  assert.deepEqual(keys(document, ["sources"]), ["created_at", "expires_at", "key", "namespace", "score", "updated_at", "value"]);
-  assert.deepEqual(keys(await ada.session("s").put([])), ["echoes", "flushed", "ids", "new", "removed", "replaced", "unchanged"]);
 });
 
 test("requests have the fields of the description, by their types", async () => {
@@ -298,8 +354,10 @@ describe("connections", () => {
     assert.equal(await withoutAnswer(() => ada.session("s").put("three")), 2);
     assert.equal(await withoutAnswer(() => ada.recall("one")), 2);
     assert.equal(await withoutAnswer(() => ada.documents.put("k", "v")), 2);
+    const namespace = ada.name;
+    assert.equal(await withoutAnswer(() => ada.mnemon.batch([{ op: "put_messages", namespace, messages: "four" }])), 2);
     assert.equal(await withoutAnswer(async () => assert.equal(await ada.documents.delete("k"), true)), 2);
-    assert.equal((await ada.info()).messages, 3);
+    assert.equal((await ada.info()).messages, 4);
   });
 
   test("that are lost do not repeat what would happen twice", async () => {
@@ -309,6 +367,8 @@ describe("connections", () => {
     const insert = { command: "insert", path: "/memories/a.md", insert_line: 1, insert_text: "2\n" } as const;
     assert.equal(await withoutAnswer(() => assert.rejects(ada.memoryTool(insert, { idempotencyKey: ada.name }), mnemon.ConnectionLostError)), 1);
     await ada.memoryTool(insert, { idempotencyKey: ada.name });
+    const first = [{ op: "expect", namespace: ada.name, key: "k", value: null }, { op: "put", namespace: ada.name, key: "k", value: 1 }] as const;
+    assert.equal(await withoutAnswer(() => assert.rejects(ada.mnemon.batch(first), mnemon.ConnectionLostError)), 1);
     assert.equal((await ada.memoryTool({ command: "view", path: "/memories/a.md" })).content.match(/\t2/g)?.length, 1);
     assert.equal(await withoutAnswer(() => assert.rejects(ada.forget({ by: "namespace" }), /look before you repeat/)), 1);
     assert.equal((await ada.info()).messages, 0);
