@@ -1,11 +1,14 @@
-/** Names of namespaces and documents, as the Python package writes them: its programs and those of this package share what they store. */
+/** Documents as the Python package writes them, so that its programs and those of this package share what they store: names, lists, changes. */
 
-import { ForbiddenError } from "./errors.js";
 import type { Mnemon } from "./client.js";
-import type { Document, Filter } from "./types.js";
+import type { BatchOperation, Document, Filter } from "./types.js";
 
 const KEY_BYTES = 512;
 const PAGE = 1000;
+/** Operations of a batch at most. */
+const BATCH = 1000;
+/** Bytes of operations in a request, which has 8 MiB at most. */
+const BATCH_BYTES = 8_300_000;
 
 /** The namespace of labels of any text. */
 export function spaceOf(...labels: string[]): string {
@@ -38,11 +41,23 @@ export async function listed<T>(mnemon: Mnemon, namespace: string, filter: Filte
   return [...found.values()];
 }
 
-/** Embeds what was stored, so that it is found by meaning at once. A token without the right to admin has that a second later. */
-export async function embedded(mnemon: Mnemon): Promise<void> {
-  await mnemon.flush().catch((error: unknown) => {
-    if (!(error instanceof ForbiddenError)) throw error;
-  });
+/**
+ * Makes changes in one commit. If they are more than a batch or a request takes, they are several commits, in order. With `flush` they
+ * are found by meaning at once.
+ */
+export async function change(mnemon: Mnemon, changes: BatchOperation[], options: { flush?: boolean } = {}): Promise<void> {
+  let batch: BatchOperation[] = [];
+  let bytes = 0;
+  for (const operation of changes) {
+    const size = new TextEncoder().encode(JSON.stringify(operation)).length;
+    if (batch.length === BATCH || (batch.length > 0 && bytes + size > BATCH_BYTES)) {
+      await mnemon.batch(batch);
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(operation);
+    bytes += size;
+  }
+  if (batch.length > 0) await mnemon.batch(batch, options);
 }
 
 function escaped(label: string): string {

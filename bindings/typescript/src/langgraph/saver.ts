@@ -3,7 +3,7 @@
  *
  * A thread has three namespaces. `checkpoints` has a document for each checkpoint: its ids and metadata. `writes` has one for each call of
  * `putWrites`; calls are merged when they are read, so tasks that run at the same time lose nothing. `data` has what is long: texts in
- * parts, each under a new key. They are stored first: a checkpoint is there, whole, once its own document is.
+ * parts, each under a new key, in the same commit; of what is more than a request takes, the last parts are.
  *
  * Checkpoints are whole, with all channels, as those of LangGraph's savers for memory, SQLite and MongoDB are.
  */
@@ -15,9 +15,9 @@ import {
   type SerializerProtocol, TASKS, WRITES_IDX_MAP, writesSortKey, type WritesSortKey,
 } from "@langchain/langgraph-checkpoint";
 
-import type { Documents, Mnemon } from "../client.js";
+import type { Mnemon } from "../client.js";
 import { InvalidArgumentError, NotFoundError } from "../errors.js";
-import { keyOf, labelsOf, listed, spaceOf } from "../names.js";
+import { change, keyOf, labelsOf, listed, spaceOf } from "../names.js";
 import { newId } from "../transport.js";
 import type { Filter } from "../types.js";
 
@@ -32,7 +32,7 @@ type Head = Text & { space: string; id: string; parent: string | null; metadata:
 /** A call of `putWrites`. Its text is JSON: the index, the channel and the value of each write. */
 type Writes = Text & { space: string; id: string; task: string; path: string };
 
-/** Keeps the checkpoints of graphs below the namespace `prefix`. A checkpoint is one request, or two if it has more than 4,000 characters. */
+/** Keeps the checkpoints of graphs below the namespace `prefix`. A checkpoint of up to 2 million characters is one request. */
 export class MnemonSaver extends BaseCheckpointSaver {
   readonly #prefix: string[];
 
@@ -45,7 +45,7 @@ export class MnemonSaver extends BaseCheckpointSaver {
     const { thread_id: thread, checkpoint_ns: space = "" } = config.configurable ?? {};
     if (thread === undefined) return undefined;
     const id = getCheckpointId(config);
-    const head = id ? (await this.#documents(thread, "checkpoints").get<Head>(await keyOf(space, id)))?.value : (await this.#newest(thread, { space }, 1))[0];
+    const [head] = await (id ? this.#values<Head>(thread, "checkpoints", [await keyOf(space, id)]) : this.#newest(thread, { space }, 1));
     return head && this.#tuple(thread, head);
   }
 
@@ -73,8 +73,8 @@ export class MnemonSaver extends BaseCheckpointSaver {
     const about = await this.#dumped(metadata);
     if (thread === undefined) throw new InvalidArgumentError("put needs a thread_id in config.configurable, such as { configurable: { thread_id: \"1\" } }");
     if (!about.startsWith("{")) throw new InvalidArgumentError("the serializer of a MnemonSaver must write metadata as JSON, by which lists filter");
-    const head: Head = { space, id, parent, metadata: JSON.parse(about), ...(await this.#stored(thread, await this.#dumped(checkpoint))) };
-    await this.#documents(thread, "checkpoints").put(await keyOf(space, id), head, { index: [] });
+    const head = { space, id, parent, metadata: JSON.parse(about) };
+    await this.#store(thread, "checkpoints", await keyOf(space, id), head, await this.#dumped(checkpoint));
     return configOf(thread, space, id);
   }
 
@@ -82,8 +82,7 @@ export class MnemonSaver extends BaseCheckpointSaver {
     const { thread_id: thread, checkpoint_ns: space = "", checkpoint_id: id } = config.configurable ?? {};
     if (thread === undefined || id === undefined) throw new InvalidArgumentError("putWrites needs a thread_id and a checkpoint_id in config.configurable");
     const rows = await Promise.all(writes.map(async ([channel, value], at) => [WRITES_IDX_MAP[channel] ?? at, channel, await this.#dumped(value)]));
-    const kept: Writes = { space, id, task: taskId, path: taskPath, ...(await this.#stored(thread, JSON.stringify(rows))) };
-    await this.#documents(thread, "writes").put(newId(), kept, { index: [] });
+    await this.#store(thread, "writes", newId(), { space, id, task: taskId, path: taskPath }, JSON.stringify(rows));
   }
 
   override async deleteThread(threadId: string): Promise<void> {
@@ -135,27 +134,35 @@ export class MnemonSaver extends BaseCheckpointSaver {
     return names.filter((labels) => labels[this.#prefix.length + 1] === "checkpoints").map((labels) => labels[this.#prefix.length]?.slice(1) ?? "");
   }
 
-  /** Stores a text that is too long for the document of which it is. */
-  async #stored(thread: string, text: string): Promise<Text> {
-    if (text.length <= INLINE) return { text };
-    const parts: [string, string][] = [];
-    for (let at = 0, end = 0; at < text.length; at = end) {
+  /** Stores a document: its fields and a text, or the keys of the text's parts, which come before it. */
+  async #store(thread: string, kind: string, key: string, fields: object, text: string): Promise<void> {
+    const parts: string[] = [];
+    for (let at = 0, end = 0; text.length > INLINE && at < text.length; at = end) {
       end = at + PART;
       // A part ends with a whole character.
       if (/[\ud800-\udbff]/.test(text[end - 1] ?? "")) end--;
-      parts.push([newId(), text.slice(at, end)]);
+      parts.push(text.slice(at, end));
     }
-    await Promise.all(parts.map(([key, part]) => this.#documents(thread, "data").put(key, part, { index: [] })));
-    return { parts: parts.map(([key]) => key) };
+    const changes = parts.map((part) => this.#put(thread, "data", newId(), part));
+    const stored: Text = parts.length > 0 ? { parts: changes.map(({ key }) => key) } : { text };
+    await change(this.mnemon, [...changes, this.#put(thread, kind, key, { ...fields, ...stored })]);
+  }
+
+  #put(thread: string, kind: string, key: string, value: string | object) {
+    return { op: "put" as const, namespace: this.#space(thread, kind), key, value, index: [] };
   }
 
   async #text(thread: string, stored: Text): Promise<string> {
     if ("text" in stored) return stored.text;
-    const parts = await Promise.all(stored.parts.map((key) => this.#documents(thread, "data").get<string>(key)));
-    return parts.map((part) => {
-      if (!part) throw new NotFoundError(`the thread ${JSON.stringify(thread)} was deleted while a checkpoint of it was read`);
-      return part.value;
+    return (await this.#values<string>(thread, "data", stored.parts)).map((part) => {
+      if (part === undefined) throw new NotFoundError(`the thread ${JSON.stringify(thread)} was deleted while a checkpoint of it was read`);
+      return part;
     }).join("");
+  }
+
+  async #values<T>(thread: string, kind: string, keys: string[]): Promise<(T | undefined)[]> {
+    const found = await this.mnemon.batch(keys.map((key) => ({ op: "get" as const, namespace: this.#space(thread, kind), key })));
+    return found.map(({ document }) => document?.value as T | undefined);
   }
 
   /** A value as the serializer writes it: JSON, or the kind and base64. */
@@ -171,10 +178,6 @@ export class MnemonSaver extends BaseCheckpointSaver {
 
   #space(thread: string, kind: string): string {
     return spaceOf(...this.#prefix, `:${thread}`, kind);
-  }
-
-  #documents(thread: string, kind: string): Documents {
-    return this.mnemon.namespace(this.#space(thread, kind)).documents;
   }
 }
 

@@ -1,21 +1,21 @@
 /** LangGraph's cross-thread store, in documents: those of the Python package's `MnemonStore`. */
 
 import {
-  BaseStore, type Item, type ListNamespacesOperation, type Operation, type OperationResults, type PutOperation, type SearchItem,
+  BaseStore, type Item, type ListNamespacesOperation, type Operation, type OperationResults, type SearchItem,
 } from "@langchain/langgraph-checkpoint";
 
 import type { Mnemon } from "../client.js";
-import { embedded, labelsOf, spaceOf } from "../names.js";
-import type { Document, Filter } from "../types.js";
+import { labelsOf, spaceOf } from "../names.js";
+import type { BatchOperation, Document, Filter } from "../types.js";
 
 /**
  * Keeps the items of LangGraph's store below the namespace `prefix`. A query finds items by meaning and by words; `fields` are the paths
- * that are indexed unless a put names others, by default the whole value. Of a batch, reads come first, and each change is a commit.
+ * that are indexed unless a put names others, by default the whole value. A batch is one
+ * request: its reads come first, its changes are one commit.
  */
 export class MnemonStore extends BaseStore {
   readonly #prefix: string[];
   readonly #fields: string[] | undefined;
-  #pending = false;
 
   constructor(readonly mnemon: Mnemon, options: { prefix?: string[]; fields?: string[] } = {}) {
     super();
@@ -24,33 +24,29 @@ export class MnemonStore extends BaseStore {
   }
 
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
-    // LangGraph's stores find by meaning what was put just before.
-    if (this.#pending && operations.some((op) => "namespacePrefix" in op && op.query)) await embedded(this.mnemon);
-    const results = await Promise.all(operations.map((op) => ("value" in op ? undefined : this.#read(op))));
-    // Of several puts to a key the last counts.
-    const puts = new Map(operations.filter((op) => "value" in op).map((op) => [JSON.stringify([op.namespace, op.key]), op]));
-    await Promise.all([...puts.values()].map((op) => this.#put(op)));
+    const results: unknown[] = await Promise.all(operations.map((op) => (isList(op) ? this.#namespaces(op) : undefined)));
+    const others = [...operations.entries()].flatMap(([at, op]) => (isList(op) ? [] : [{ at, op }]));
+    if (others.length > 0) {
+      // LangGraph's stores find by meaning what was put just before.
+      const outcomes = await this.mnemon.batch(others.map(({ op }) => this.#operation(op)), { flush: others.some(({ op }) => "value" in op) });
+      for (const [nth, { at }] of others.entries()) {
+        const { document, documents } = outcomes[nth] as { document?: Document | null; documents?: Document[] };
+        if (document !== undefined) results[at] = document && this.#item(document);
+        if (documents) results[at] = documents.map((found): SearchItem => ({ ...this.#item(found), score: found.score ?? undefined }));
+      }
+    }
     return results as OperationResults<Op>;
   }
 
-  async #read(op: Exclude<Operation, PutOperation>): Promise<Item | SearchItem[] | string[][] | null> {
+  #operation(op: Exclude<Operation, ListNamespacesOperation>): BatchOperation {
     if ("namespacePrefix" in op) {
-      const { query, filter, limit = 10, offset = 0 } = op;
-      const found = await this.#documents(op.namespacePrefix).search(query ?? null, { filter: filter && where(filter), below: true, limit, offset });
-      return found.map((document) => ({ ...this.#item(document), score: document.score ?? undefined }));
+      const { query = null, filter, limit = 10, offset = 0 } = op;
+      return { op: "search", namespace: this.#space(op.namespacePrefix), query, filter: filter && where(filter), below: true, limit, offset };
     }
-    if (!("key" in op)) return this.#namespaces(op);
-    const document = await this.#documents(op.namespace).get(op.key);
-    return document && this.#item(document);
-  }
-
-  async #put({ namespace, key, value, index }: PutOperation): Promise<void> {
-    if (value === null) {
-      await this.#documents(namespace).delete(key);
-      return;
-    }
-    this.#pending = true;
-    await this.#documents(namespace).put(key, value, { index: index === false ? [] : (index ?? this.#fields) });
+    const place = { namespace: this.#space(op.namespace), key: op.key };
+    if (!("value" in op)) return { op: "get", ...place };
+    if (op.value === null) return { op: "delete", ...place };
+    return { op: "put", ...place, value: op.value, index: op.index === false ? [] : (op.index ?? this.#fields) };
   }
 
   async #namespaces({ matchConditions = [], maxDepth, limit, offset }: ListNamespacesOperation): Promise<string[][]> {
@@ -72,9 +68,13 @@ export class MnemonStore extends BaseStore {
     return { namespace: labels, key, value: value as Item["value"], createdAt: new Date(created_at), updatedAt: new Date(updated_at) };
   }
 
-  #documents(namespace: string[]) {
-    return this.mnemon.namespace(spaceOf(...this.#prefix, ...namespace)).documents;
+  #space(namespace: string[]): string {
+    return spaceOf(...this.#prefix, ...namespace);
   }
+}
+
+function isList(op: Operation): op is ListNamespacesOperation {
+  return !("key" in op) && !("namespacePrefix" in op);
 }
 
 /** The filter with each key as a path, in quotes: a dot in it is no step. */
