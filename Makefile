@@ -185,12 +185,14 @@ $(TYPESCRIPT)/ready: bindings/typescript/package.json
 	cd $(TYPESCRIPT) && npm install --silent --no-audit --no-fund --no-package-lock
 	touch $@
 
-# MNEMON names the command, if it is built already. Without Chromium its test is skipped, and said so.
+# MNEMON names the command, if it is built already. Without Chromium its test is skipped, and said so; without the environment of
+# `test-python` that of a file in two languages.
 test-typescript: $(TYPESCRIPT)/ready ## the npm package: its types, its tests in Node, Deno, Bun and Chromium, its examples
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
 	$(if $(MNEMON),,$(CARGO) build $(PACKAGES))
-	bindings/typescript/tests/run.sh $(or $(MNEMON),$(abspath $(TARGET))/debug/mnemon) $(abspath $(TYPESCRIPT))
+	MNEMON_PYTHON=$(if $(wildcard $(TARGET)/python/bin/pytest),$(abspath $(TARGET))/python/bin/python) \
+		bindings/typescript/tests/run.sh $(or $(MNEMON),$(abspath $(TARGET))/debug/mnemon) $(abspath $(TYPESCRIPT))
 
 npm: FEATURES := default
 npm: $(TYPESCRIPT)/ready ## the npm package with the command for this machine, in the target folder's `npm`

@@ -100,10 +100,11 @@ export class MnemonVectorStore extends VectorStore {
   override async maxMarginalRelevanceSearch(query: string, options: MaxMarginalRelevanceSearchOptions<Filter>): Promise<Document[]> {
     const { k, fetchK = 20, lambda, filter } = options;
     const vector = await this.embeddings.embedQuery(query);
-    // One that was added without a vector is not compared.
-    const found = (await this.#search(query, fetchK, filter, { vector, vectors: true })).filter(({ vectors }) => vectors?.length);
-    const chosen = maximalMarginalRelevance(vector, found.map(({ vectors }) => vectors![0]!), lambda, k);
-    return chosen.map((at) => scored(found[at]!)[0]);
+    const rows = (await this.#search(query, fetchK, filter, { vector, vectors: true })).map((found) => ({ found, vector: found.vectors?.[0] ?? [] }));
+    // One that was added without a vector has zeros.
+    const compared = rows.filter((row) => row.vector.some((component) => component !== 0));
+    const chosen = maximalMarginalRelevance(vector, compared.map((row) => row.vector), lambda, k);
+    return chosen.map((at) => scored(compared[at]!.found)[0]);
   }
 
   #search(query: string | null, limit: number, filter: Filter | undefined, options: { vector?: number[]; vectors?: boolean }) {

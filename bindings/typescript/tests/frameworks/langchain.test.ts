@@ -1,6 +1,7 @@
 /** LangChain's vector store, retriever and history. Its standard tests for JavaScript are not on npm. */
 
 import { Document } from "@langchain/core/documents";
+import { Embeddings } from "@langchain/core/embeddings";
 import { AIMessage, HumanMessage, SystemMessage, ToolMessage } from "@langchain/core/messages";
 import { RunnableLambda, RunnableWithMessageHistory } from "@langchain/core/runnables";
 import { InvalidArgumentError } from "mnemon-engine";
@@ -10,8 +11,9 @@ import { describe, expect, it } from "vitest";
 import { serve } from "./serve.js";
 
 const served = serve();
+const given = serve("--model", "given:topics:3");
 let names = 0;
-const newNamespace = () => served.mnemon.namespace(`langchain/${names++}`);
+const newNamespace = ({ mnemon } = served) => mnemon.namespace(`langchain/${names++}`);
 const ids = (documents: Document[]) => documents.map(({ id }) => id);
 
 const DOCUMENTS = [
@@ -53,11 +55,87 @@ describe("MnemonVectorStore", () => {
     await expect(store.delete()).rejects.toThrow("deleteAll");
   });
 
-  it("refuses vectors", async () => {
+  it("adds and deletes in one request each, or in several where they are too many", async () => {
     const store = new MnemonVectorStore(newNamespace());
-    await expect(store.addVectors()).rejects.toThrow(InvalidArgumentError);
-    await expect(store.similaritySearchVectorWithScore()).rejects.toThrow("makes the vectors");
-    await expect(store.embeddings.embedQuery("text")).rejects.toThrow("makes the vectors");
+    const many = Array.from({ length: 1001 }, (_, at) => new Document({ id: `${at}`, pageContent: `Document ${at}` }));
+    const requests = async (work: Promise<unknown>) => {
+      served.requests.length = 0;
+      await work;
+      return served.requests.length;
+    };
+    expect(await requests(store.addDocuments([]))).toBe(0);
+    expect(await requests(store.addDocuments(many.slice(0, 1000)))).toBe(1);
+    expect(await requests(store.addDocuments(many))).toBe(2);
+    expect(await requests(store.delete({ ids: ids(many.slice(0, 999)) as string[] }))).toBe(1);
+    expect(ids(await store.similaritySearch("document", 9)).sort()).toEqual(["1000", "999"]);
+    const large = Array.from({ length: 20 }, (_, at) => new Document({ id: `${at}`, pageContent: "\u20ac".repeat(200_000) }));
+    expect(await requests(store.addDocuments(large))).toBe(2);
+    const refused = [new Document({ id: "a", pageContent: "fine" }), new Document({ id: "b", pageContent: "x".repeat(2_000_000) })];
+    await expect(store.addDocuments(refused)).rejects.toThrow(InvalidArgumentError);
+    expect(await store.namespace.documents.get('"a"')).toBeNull();
+  }, 120_000);
+
+  it("refuses vectors where the server has a model", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    await expect(store.addVectors([[1, 0, 0]], DOCUMENTS.slice(0, 1))).rejects.toThrow("given");
+    await expect(store.embeddings.embedQuery("text")).rejects.toThrow("given:NAME:DIM");
+    await expect(store.maxMarginalRelevanceSearch("boat", { k: 1 })).rejects.toThrow("given:NAME:DIM");
+    await expect(new MnemonVectorStore(newNamespace(), new Topics({})).addDocuments(DOCUMENTS)).rejects.toThrow("given");
+  });
+});
+
+/** Water, food and music: how often a text speaks of each. */
+class Topics extends Embeddings {
+  override async embedQuery(text: string): Promise<number[]> {
+    return [/boat|row|river/gi, /bread|bake|oven/gi, /violin|music|song/gi].map((words) => 0.1 + (text.match(words)?.length ?? 0));
+  }
+
+  override async embedDocuments(texts: string[]): Promise<number[][]> {
+    return Promise.all(texts.map((text) => this.embedQuery(text)));
+  }
+}
+
+describe("MnemonVectorStore with embeddings", () => {
+  const newStore = () => new MnemonVectorStore(newNamespace(given), new Topics({}));
+
+  it("finds by the vectors of its embeddings", async () => {
+    const store = newStore();
+    await store.addDocuments(DOCUMENTS);
+    expect(await store.similaritySearch("a boat on the river", 1)).toEqual([DOCUMENTS[0]]);
+    expect(ids(await store.asRetriever(1).invoke("a song"))).toEqual([DOCUMENTS[2]!.id]);
+    const [[found, cosine]] = (await store.similaritySearchVectorWithScore([0, 1, 0], 1)) as [[Document, number]];
+    expect([found, cosine]).toEqual([DOCUMENTS[1], expect.closeTo(2.1 / Math.hypot(2.1, 0.1, 0.1), 3)]);
+    expect(ids((await store.similaritySearchVectorWithScore([0, 1, 0], 3, { price: { $lt: 10 } })).map(([document]) => document))).toEqual(["row"]);
+  });
+
+  it("takes vectors, also of documents without text, and no wrong ones", async () => {
+    const store = newStore();
+    const picture = new Document({ id: "picture", pageContent: "", metadata: { kind: "picture" } });
+    expect(await store.addVectors([[1, 0, 0], [0, 0, 1]], [DOCUMENTS[1]!, picture])).toEqual(["bake", "picture"]);
+    expect((await store.similaritySearchVectorWithScore([0, 0, 1], 1))[0]?.[0]).toEqual(picture);
+    await store.addVectors([[0, 0, -1]], [picture], { ids: ["picture"] });
+    expect((await store.similaritySearchVectorWithScore([1, 0, 0], 1))[0]?.[0]).toEqual(DOCUMENTS[1]);
+    await expect(store.addVectors([[1, 0, 0]], DOCUMENTS)).rejects.toThrow("1 and 3");
+    await expect(store.addVectors([[1, 0]], [picture])).rejects.toThrow(InvalidArgumentError);
+    await store.delete({ ids: ["bake"] });
+    expect(ids(await store.similaritySearch("bread", 4))).toEqual(["picture"]);
+  });
+
+  it("finds what is close to the query and far from each other", async () => {
+    const texts = ["A boat, a river, a song.", "A river, a boat, and songs.", "A boat with an oven.", "A violin."];
+    const store = await MnemonVectorStore.fromTexts(texts, texts.map((_, n) => ({ n })), new Topics({}), { namespace: newNamespace(given) });
+    await new MnemonVectorStore(store.namespace).addDocuments([new Document({ pageContent: "A boat without a vector." })]);
+    const chosen = async (lambda: number) => (await store.maxMarginalRelevanceSearch("a boat on a river", { k: 2, fetchK: 5, lambda })).map(({ metadata }) => metadata["n"]);
+    expect((await chosen(1)).sort()).toEqual([0, 1]);
+    expect(await chosen(0.2)).toContain(2);
+    expect(await store.asRetriever({ searchType: "mmr", k: 3, filter: { n: { $gte: 2 } } }).invoke("boat")).toHaveLength(2);
+  });
+
+  it("is made of texts and of documents", async () => {
+    const texts = await MnemonVectorStore.fromTexts(["Rowing.", "Baking."], { by: "all" }, new Topics({}), { namespace: newNamespace(given) });
+    expect(await texts.similaritySearch("oven", 1)).toMatchObject([{ pageContent: "Baking.", metadata: { by: "all" } }]);
+    const documents = await MnemonVectorStore.fromDocuments(DOCUMENTS, undefined, { namespace: newNamespace() });
+    expect(ids(await documents.similaritySearch("who is in a boat?", 1))).toEqual(["row"]);
   });
 });
 

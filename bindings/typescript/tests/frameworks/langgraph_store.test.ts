@@ -103,6 +103,19 @@ describe("MnemonStore", () => {
     expect((await store.get(["b"], "k"))?.value).toEqual({ n: 3 });
   });
 
+  it("makes a batch one request and one commit", async () => {
+    const store = newStore();
+    await store.put(["b"], "old", { n: 1 });
+    served.requests.length = 0;
+    const changes = [{ namespace: ["b"], key: "old", value: null }, { namespace: ["b"], key: ".", value: { n: 2 } }, { namespace: ["c"], key: "k", value: { n: 3 } }];
+    expect(await store.batch([...changes, { namespace: ["b"], key: "old" }] as Operation[])).toMatchObject([undefined, undefined, undefined, { value: { n: 1 } }]);
+    expect(served.requests).toEqual(["POST /v1/batch"]);
+    expect(plain(await store.search([]))).toMatchObject([{ key: ".", value: { n: 2 } }, { key: "k", value: { n: 3 } }]);
+    const refused = [{ namespace: ["b"], key: "new", value: { n: 4 } }, { namespace: ["b"], key: "k".repeat(600), value: { n: 5 } }];
+    await expect(store.batch(refused as Operation[])).rejects.toThrow("512");
+    expect(await store.get(["b"], "new")).toBeNull();
+  });
+
   it("refuses what is no namespace", async () => {
     await expect(newStore().put([], "k", {})).rejects.toThrow();
     await expect(newStore().put(["a.b"], "k", {})).rejects.toThrow();

@@ -11,12 +11,12 @@ export interface Served {
   requests: string[];
 }
 
-/** Starts a server before the tests of a file, and ends it after them. */
-export function serve(): Served {
+/** Starts a server before the tests of a file, and ends it after them. `args` are options of `mnemon serve`. */
+export function serve(...args: string[]): Served {
   const served: Served = { mnemon: new Mnemon({ url: "http://127.0.0.1:1" }), requests: [] };
   let server: Server;
   beforeAll(async () => {
-    server = await Server.start();
+    server = await Server.start(...args);
     served.mnemon = new Mnemon({
       url: server.url,
       fetch: (request) => {
