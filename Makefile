@@ -191,7 +191,7 @@ test-typescript: $(TYPESCRIPT)/ready ## the npm package: its types, its tests in
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq; apt-get install -qqy chromium; } >/dev/null 2>&1 || \
 		echo "chromium was not installed"
 	$(if $(MNEMON),,$(CARGO) build $(PACKAGES))
-	MNEMON_PYTHON=$(if $(wildcard $(TARGET)/python/bin/pytest),$(abspath $(TARGET))/python/bin/python) \
+	MNEMON_PYTHON=$(or $(MNEMON_PYTHON),$(if $(wildcard $(TARGET)/python/bin/pytest),$(abspath $(TARGET))/python/bin/python)) \
 		bindings/typescript/tests/run.sh $(or $(MNEMON),$(abspath $(TARGET))/debug/mnemon) $(abspath $(TYPESCRIPT))
 
 npm: FEATURES := default

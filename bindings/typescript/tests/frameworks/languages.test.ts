@@ -11,7 +11,7 @@ import { Mnemon } from "mnemon-engine";
 import { MnemonChatMessageHistory, MnemonVectorStore } from "mnemon-engine/langchain";
 import { MnemonStore } from "mnemon-engine/langgraph";
 import { MnemonSession } from "mnemon-engine/openai-agents";
-import { afterAll, describe, expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 
 import { Server } from "../server.js";
 
@@ -33,76 +33,74 @@ class Lengths extends Embeddings {
   }
 }
 
-describe.skipIf(!PYTHON).each(["auto", "given"])("a database of the model %s", (model) => {
+it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", async (model) => {
   const server = new Server();
-  afterAll(() => server.stop());
+  onTestFinished(() => server.stop());
   const program = ["-B", "tests/frameworks/languages.py", join(server.folder, "memory.redb"), model];
   const python = (command: string) => execFileSync(PYTHON!, [...program, command], { encoding: "utf8" });
 
-  it("is written by Python, read and changed here, and read by Python", async () => {
-    python("write");
-    await server.start("127.0.0.1:0");
-    const mnemon = new Mnemon({ url: server.url });
-    const ada = mnemon.namespace("users/ada");
-    const items = new MnemonStore(mnemon);
-    const documents = new MnemonVectorStore(mnemon.namespace("documents"), model === "given" ? new Lengths({}) : undefined);
-    const history = new MnemonChatMessageHistory(ada, "chat");
-    const session = new MnemonSession(ada, "agents");
+  python("write");
+  await server.start("127.0.0.1:0");
+  const mnemon = new Mnemon({ url: server.url });
+  const ada = mnemon.namespace("users/ada");
+  const items = new MnemonStore(mnemon);
+  const documents = new MnemonVectorStore(mnemon.namespace("documents"), model === "given" ? new Lengths({}) : undefined);
+  const history = new MnemonChatMessageHistory(ada, "chat");
+  const session = new MnemonSession(ada, "agents");
 
-    for (const space of SPACES) expect((await items.get(space, "k/e.y\u00e9"))?.value).toEqual({ by: "python", text: "Ada goes rowing.", n: 1.5 });
-    await items.put(SPACES[0]!, "k/e.y\u00e9", { by: "typescript" });
-    await items.put(["new"], "n", { by: "typescript" });
+  for (const space of SPACES) expect((await items.get(space, "k/e.y\u00e9"))?.value).toEqual({ by: "python", text: "Ada goes rowing.", n: 1.5 });
+  await items.put(SPACES[0]!, "k/e.y\u00e9", { by: "typescript" });
+  await items.put(["new"], "n", { by: "typescript" });
 
-    const [rowing] = await documents.similaritySearch("Ada goes rowing.", 1);
-    expect(rowing).toEqual(new Document({ id: LONG, pageContent: "Ada goes rowing.", metadata: { by: "python", tags: ["sport", null] } }));
-    await documents.addDocuments([
-      new Document({ id: "both", pageContent: "Bo bakes cake.", metadata: { by: "typescript" } }),
-      new Document({ id: "new", pageContent: "Cy plays the violin.", metadata: { by: "typescript" } }),
-    ]);
+  const [rowing] = await documents.similaritySearch("Ada goes rowing.", 1);
+  expect(rowing).toEqual(new Document({ id: LONG, pageContent: "Ada goes rowing.", metadata: { by: "python", tags: ["sport", null] } }));
+  await documents.addDocuments([
+    new Document({ id: "both", pageContent: "Bo bakes cake.", metadata: { by: "typescript" } }),
+    new Document({ id: "new", pageContent: "Cy plays the violin.", metadata: { by: "typescript" } }),
+  ]);
 
-    const [human, ai, tool] = await history.getMessages();
-    expect([human, ai, tool].map((message) => message?.constructor)).toEqual([HumanMessage, AIMessage, ToolMessage]);
-    expect(human).toMatchObject({ content: "What time is it?", name: "ada", id: "m1" });
-    expect(ai).toMatchObject({ content: "", tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] });
-    expect(tool).toMatchObject({ content: "12:00", tool_call_id: "c1", name: "clock" });
-    await history.addMessages([new AIMessage({ content: "It is noon.", id: "m2" }), new ToolMessage({ content: "13:00", tool_call_id: "c2", name: "clock" })]);
+  const [human, ai, tool] = await history.getMessages();
+  expect([human, ai, tool].map((message) => message?.constructor)).toEqual([HumanMessage, AIMessage, ToolMessage]);
+  expect(human).toMatchObject({ content: "What time is it?", name: "ada", id: "m1" });
+  expect(ai).toMatchObject({ content: "", tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] });
+  expect(tool).toMatchObject({ content: "12:00", tool_call_id: "c1", name: "clock" });
+  await history.addMessages([new AIMessage({ content: "It is noon.", id: "m2" }), new ToolMessage({ content: "13:00", tool_call_id: "c2", name: "clock" })]);
 
-    expect(await session.getItems()).toMatchObject([
-      { role: "user", content: "What time is it?" },
-      { type: "function_call", callId: "c1", name: "clock", arguments: "{\"zone\":\"UTC\"}" },
-      { type: "function_call_result", callId: "c1", output: { type: "text", text: "12:00" } },
-    ]);
-    await session.addItems([{ type: "message", role: "assistant", status: "completed", content: [{ type: "output_text", text: "It is noon." }] }]);
+  expect(await session.getItems()).toMatchObject([
+    { role: "user", content: "What time is it?" },
+    { type: "function_call", callId: "c1", name: "clock", arguments: "{\"zone\":\"UTC\"}" },
+    { type: "function_call_result", callId: "c1", output: { type: "text", text: "12:00" } },
+  ]);
+  await session.addItems([{ type: "message", role: "assistant", status: "completed", content: [{ type: "output_text", text: "It is noon." }] }]);
 
-    expect((await ada.memoryTool({ command: "view", path: "/memories/sport.md" })).content).toContain("Ada rows.");
-    await ada.memoryTool({ command: "str_replace", path: "/memories/sport.md", old_str: "rows", new_str: "rows and sings" });
+  expect((await ada.memoryTool({ command: "view", path: "/memories/sport.md" })).content).toContain("Ada rows.");
+  await ada.memoryTool({ command: "str_replace", path: "/memories/sport.md", old_str: "rows", new_str: "rows and sings" });
 
-    await server.kill("SIGTERM");
-    const read = JSON.parse(python("read")) as Record<string, unknown>;
-    expect(read["items"]).toEqual([
-      [["new"], "n", { by: "typescript" }],
-      [SPACES[0], "k/e.y\u00e9", { by: "typescript" }],
-      [SPACES[1], "k/e.y\u00e9", { by: "python", text: "Ada goes rowing.", n: 1.5 }],
-    ]);
-    expect(read["best"]).toBe("new");
-    expect(read["documents"]).toEqual({
-      [LONG]: ["Ada goes rowing.", { by: "python", tags: ["sport", null] }],
-      both: ["Bo bakes cake.", { by: "typescript" }],
-      new: ["Cy plays the violin.", { by: "typescript" }],
-    });
-    expect(read["history"]).toMatchObject([
-      { type: "human", data: { content: "What time is it?", name: "ada", id: "m1" } },
-      { type: "ai", data: { tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] } },
-      { type: "tool", data: { content: "12:00", tool_call_id: "c1" } },
-      { type: "ai", data: { content: "It is noon.", id: "m2" } },
-      { type: "tool", data: { content: "13:00", tool_call_id: "c2", name: "clock" } },
-    ]);
-    expect(read["session"]).toMatchObject([
-      { role: "user", content: "What time is it?" },
-      { type: "function_call", call_id: "c1", name: "clock" },
-      { type: "function_call_output", call_id: "c1", output: "12:00" },
-      { role: "assistant" },
-    ]);
-    expect(read["file"]).toContain("Ada rows and sings.");
-  }, 120_000);
-});
+  await server.kill("SIGTERM");
+  const read = JSON.parse(python("read")) as Record<string, unknown>;
+  expect(read["items"]).toEqual([
+    [["new"], "n", { by: "typescript" }],
+    [SPACES[0], "k/e.y\u00e9", { by: "typescript" }],
+    [SPACES[1], "k/e.y\u00e9", { by: "python", text: "Ada goes rowing.", n: 1.5 }],
+  ]);
+  expect(read["best"]).toBe("new");
+  expect(read["documents"]).toEqual({
+    [LONG]: ["Ada goes rowing.", { by: "python", tags: ["sport", null] }],
+    both: ["Bo bakes cake.", { by: "typescript" }],
+    new: ["Cy plays the violin.", { by: "typescript" }],
+  });
+  expect(read["history"]).toMatchObject([
+    { type: "human", data: { content: "What time is it?", name: "ada", id: "m1" } },
+    { type: "ai", data: { tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] } },
+    { type: "tool", data: { content: "12:00", tool_call_id: "c1" } },
+    { type: "ai", data: { content: "It is noon.", id: "m2" } },
+    { type: "tool", data: { content: "13:00", tool_call_id: "c2", name: "clock" } },
+  ]);
+  expect(read["session"]).toMatchObject([
+    { role: "user", content: "What time is it?" },
+    { type: "function_call", call_id: "c1", name: "clock" },
+    { type: "function_call_output", call_id: "c1", output: "12:00" },
+    { role: "assistant" },
+  ]);
+  expect(read["file"]).toContain("Ada rows and sings.");
+}, 120_000);
