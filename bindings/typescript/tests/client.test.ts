@@ -40,6 +40,9 @@ describe("messages", () => {
     assert.equal(await ada.why("unknown"), null);
     assert.equal(await ada.delete(["b,c", "unknown", report.ids[0] as string]), 2);
     assert.equal(await ada.delete("b,c"), 0);
+    const { ids } = await ada.put(Array.from({ length: 300 }, (_, at) => ({ id: at ? `${at},` : ".", role: "user" as const, content: "x" })));
+    assert.equal(await ada.delete(ids), 300);
+    assert.deepEqual([await ada.delete([]), await client.namespace("tests/none").delete("x")], [0, 0]);
     assert.equal(await ada.get("b,c"), null);
   });
 
