@@ -255,6 +255,7 @@ bench-python: wheel ## the wheel beside the command, LangGraph's savers and stor
 
 # What is published, and the site: docs/releasing.md. Their tools come from Python's index, npm's and crates.io, into the target folder.
 DIST := $(TARGET)/dist
+PACKED := $(TARGET)/packed
 TOOLS := $(TARGET)/tools
 PLATFORMS := $(if $(SHORT),x86_64-unknown-linux-gnu x86_64-unknown-linux-musl,x86_64-unknown-linux-gnu x86_64-unknown-linux-musl \
 	aarch64-unknown-linux-gnu aarch64-unknown-linux-musl)
@@ -271,12 +272,13 @@ $(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 # Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
+# Cargo unpacks and compiles the packages that others need once for each version: it would take those of an earlier run.
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
-	rm -rf $(DIST)
+	rm -rf $(DIST) $(PACKED) $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/mnemon*-$(VERSION)
 	mkdir -p $(DIST)
-	$(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
+	CARGO_TARGET_DIR=$(PACKED) $(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
 	$(CARGO) publish --workspace --dry-run --locked --no-verify $(if $(SHORT),--allow-dirty)
-	cp $(foreach crate,$(CRATES),$(TARGET)/package/$(crate)-$(VERSION).crate) $(DIST)
+	cp $(foreach crate,$(CRATES),$(PACKED)/package/$(crate)-$(VERSION).crate) $(DIST)
 	set -e; for platform in $(PLATFORMS); do \
 		$(if $(SHORT),CARGO_PROFILE_WHEEL_LTO=off CARGO_PROFILE_WHEEL_CODEGEN_UNITS=16 CARGO_PROFILE_WHEEL_OPT_LEVEL=1 \
 			CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1) \
