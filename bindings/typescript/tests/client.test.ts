@@ -93,6 +93,10 @@ describe("messages", () => {
       await assert.rejects(client.namespace(name).deleteNamespace(), mnemon.InvalidArgumentError);
     }
     assert.equal((await ada.info()).messages, 1);
+    const place = { namespace: ada.name, key: "." };
+    await client.batch([{ op: "put", ...place, value: 1 }, { op: "put_messages", namespace: ada.name, messages: { id: "..", role: "user", content: "x" } }]);
+    const [{ document }] = await client.batch([{ op: "get", ...place }]);
+    assert.deepEqual([document?.value, await client.batch([{ op: "delete", ...place }]), await ada.delete("..")], [1, [{ deleted: true }], 1]);
   });
 
   test("of several namespaces are ranked together", async () => {
