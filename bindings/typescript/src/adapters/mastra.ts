@@ -18,8 +18,8 @@ type ListOptions = Omit<StorageListMessagesInput, "threadId">;
  *
  * A message is a message of the namespace, whose session is its thread: recalls find it by its text. Threads and resources are documents
  * of `NAME/threads` and `NAME/resources` under their ids. A change is one commit, with the times of its threads. Lists are those that Mastra's
- * store in memory makes of what is stored. They read their threads whole, but for the last messages alone, as agents ask for them: newest
- * first, without a total and a filter. There is no observational memory.
+ * store in memory makes of what is stored. They read their threads whole, but for the last messages that were put, as agents ask for them:
+ * newest first, without a total and a filter. There is no observational memory.
  */
 export class MnemonMemory extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
@@ -131,15 +131,19 @@ export class MnemonMemory extends MemoryStorage {
     return this.saveResource({ resource: { ...old, ...changed } });
   }
 
-  /** The messages that a list is made of. */
-  async #read(threads: string[], { page = 0, perPage = 40, orderBy, filter, include = [], includeTotal }: ListOptions) {
+  /** The messages that a list is made of. The last ones suffice for the newest, if they are all of the resource. */
+  async #read(threads: string[], options: ListOptions) {
+    const { resourceId, page = 0, perPage = 40, orderBy, filter, include = [], includeTotal } = options;
     const isNewest = includeTotal === false && perPage !== false && orderBy?.direction === "DESC" && !filter && include.length === 0;
     const included = await Promise.all(include.map(({ id }) => this.namespace.get(id)));
-    const read = [...new Set([...threads, ...included.flatMap((message) => message?.session ?? [])])].map((thread) => {
+    const sessions = new Set([...threads, ...included.flatMap((message) => message?.session ?? [])]);
+    const read = [...sessions].map(async (thread) => {
       const session = this.namespace.session(thread);
-      return isNewest ? session.last((page + 1) * perPage + 1) : session.history({ limit: 1000 }).toArray();
+      const last = isNewest ? (await session.last((page + 1) * perPage + 1)).map(messageOf) : undefined;
+      if (last?.every((message) => !resourceId || message.resourceId === resourceId)) return last;
+      return (await session.history({ limit: 1000 }).toArray()).map(messageOf);
     });
-    return inMemory([], (await Promise.all(read)).flat().map(messageOf));
+    return inMemory([], (await Promise.all(read)).flat());
   }
 
   #put(messages: MastraDBMessage[]): BatchOperation {
@@ -153,12 +157,13 @@ export class MnemonMemory extends MemoryStorage {
   }
 
   /** Makes changes and those of threads in one commit, and anew if another program changed one of the threads meanwhile. */
-  async #change(changes: BatchOperation[], ids: (string | undefined)[], change = (thread: StorageThreadType) => thread): Promise<StorageThreadType[]> {
+  async #change(changes: BatchOperation[], ids: (string | undefined)[], change = same): Promise<StorageThreadType[]> {
     const { mnemon } = this.namespace;
     const keys = [...new Set(ids)].filter((id) => id !== undefined);
     const read = await mnemon.batch(keys.map((key) => ({ op: "get", namespace: this.#threads.namespace, key }) as const));
     const old = read.flatMap(({ document }) => (document ? [document.value as StorageThreadType] : []));
-    const changed = old.map(dated).map((thread) => ({ ...change(thread), updatedAt: new Date(Math.max(Date.now(), thread.updatedAt.getTime() + 1)) }));
+    const later = ({ updatedAt }: StorageThreadType) => new Date(Math.max(Date.now(), updatedAt.getTime() + 1));
+    const changed = old.map(dated).map((thread) => ({ ...change(thread), updatedAt: later(thread) }));
     try {
       await mnemon.batch([...changes, ...changed.flatMap((thread, at) => this.#replace(old[at]!, thread))]);
       return changed;
@@ -199,6 +204,8 @@ function messageOf({ id, role, session, created_at, content, metadata }: Message
   const { resourceId, ...kept } = (metadata?.["mastra"] as MastraDBMessage | undefined) ?? { ...other, resourceId: undefined };
   return { ...kept, ...(resourceId && { resourceId }), id, createdAt };
 }
+
+const same = (thread: StorageThreadType): StorageThreadType => thread;
 
 function dated<T extends { createdAt: Date; updatedAt: Date }>(value: T): T {
   return { ...value, createdAt: new Date(value.createdAt), updatedAt: new Date(value.updatedAt) };

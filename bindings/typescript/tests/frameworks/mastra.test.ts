@@ -134,8 +134,13 @@ it("reads the last messages alone, where no total is asked for", async () => {
     const [{ total: _, ...found }, { total: __, ...expected }] = [await ours.listMessages(options), await theirs.listMessages(options)];
     expect(found).toEqual(expected);
   }
-  // Another request finds that there are no more, twice.
+  // Another request finds that there are no more, three times.
   expect(served.requests.length).toBe(6 + 3);
+  // What another program said in the thread is of no resource, and does not hide what is.
+  await ours.namespace.put([1, 2, 3].map((at) => ({ role: "user" as const, content: `Other ${at}`, session: "new", created_at: "2027-01-01T00:00:00Z" })));
+  const newest = { threadId: "new", perPage: 2, orderBy: { field: "createdAt", direction: "DESC" }, includeTotal: false } as const;
+  expect((await ours.listMessages({ ...newest, resourceId: "ada" })).messages.map(({ id }) => id)).toEqual(["n4", "n3"]);
+  expect((await ours.listMessages(newest)).messages.length).toBe(2);
 });
 
 it("changes messages and threads in one commit, and loses no change of a thread that is made meanwhile", async () => {
