@@ -7,12 +7,13 @@ import createClient, { type Client } from "openapi-fetch";
 
 import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
 import { events } from "./events.js";
+import { input, inputs } from "./ids.js";
 import { type ListOptions, Pages } from "./pages.js";
 import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
   AssembleOptions, Audit, BatchAnswer, BatchOperation, Block, Document, DocumentOptions, FlushReport, ForgetRequest, Formation, FormingSession,
-  FoundDocument, LinkReport, MemoryMap, MemoryReport, MemoryToolAnswer, MemoryToolInput, Message, MessageInput, MessageLike, Messages, MessageVersion,
+  FoundDocument, LinkReport, MemoryMap, MemoryReport, MemoryToolAnswer, MemoryToolInput, Message, MessageLike, Messages, MessageVersion,
   NamespaceDetails, NamespaceInfo, NamespacesOptions, Prompt, PutAnswer, RecallAnswer, RecallInOptions, RecallOptions, Receipt, Refined,
   RefineOptions, ReindexEvent, ReindexOptions, ReindexProgress, ReindexReport, SearchOptions, SessionInfo, Stats, Why,
 } from "./types.js";
@@ -222,23 +223,9 @@ export class Namespace {
     );
   }
 
-  /** Deletes messages, and returns how many there were. Unknown ids are ignored. */
+  /** Deletes messages in one commit, and returns how many there were. Unknown ids are ignored. */
   async delete(ids: string | readonly string[], options: ChangeOptions = {}): Promise<number> {
-    const all = typeof ids === "string" ? [ids] : ids;
-    // The query separates ids by commas. An id that has one is sent in a path.
-    const [single, listed] = [all.filter((id) => id.includes(",")), all.filter((id) => !id.includes(","))];
-    const requests: ((header: { "Idempotency-Key": string }) => Promise<{ deleted: number }>)[] = single.map((id) => (header) => {
-      const params = { path: { ...this.#path, id }, header };
-      return data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}/messages/{id}", { params, ...this.mnemon.repeatable(options) }));
-    });
-    for (let at = 0; at < listed.length; at += 100) {
-      requests.push((header) => {
-        const params = { path: this.#path, query: { ids: listed.slice(at, at + 100).join(",") }, header };
-        return data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}/messages", { params, ...this.mnemon.repeatable(options) }));
-      });
-    }
-    let deleted = 0;
-    for (const [at, request] of requests.entries()) deleted += (await orNull(request(key(options, at ? `:${at}` : ""))))?.deleted ?? 0;
+    const [{ deleted }] = await this.mnemon.batch([{ op: "delete_messages", namespace: this.name, ids: [ids].flat() }], options);
     return deleted;
   }
 
@@ -491,27 +478,6 @@ function divide<T extends ChangeOptions>(options: T): [Omit<T, keyof ChangeOptio
   return [fields, { signal, timeoutMs, idempotencyKey }];
 }
 
-function key(options: ChangeOptions, suffix = ""): { "Idempotency-Key": string } {
-  return { "Idempotency-Key": options.idempotencyKey === undefined ? newId() : options.idempotencyKey + suffix };
-}
-
-type Input = components["schemas"]["MessageInput"] & { id: string };
-
-function input(message: MessageLike, makeId: (fields: object) => string): Input {
-  const fields = (typeof message === "string" ? { role: "user", content: message } : message) as MessageInput;
-  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? makeId(fields) };
-}
-
-/** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
-function inputs(messages: Messages, { idempotencyKey }: ChangeOptions, ...place: string[]): Input[] {
-  const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
-  const repeated = (fields: object, at: number) => `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`;
-  return all.map((message, at) => input(message, idempotencyKey === undefined ? newId : (fields) => repeated(fields, at)));
-}
-
-/** FNV-1a, 32 bits: tells apart what one key is used for by mistake, so that no message replaces another. */
-function checksum(text: string): string {
-  let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
-  return (hash >>> 0).toString(16);
+function key({ idempotencyKey = newId() }: ChangeOptions): { "Idempotency-Key": string } {
+  return { "Idempotency-Key": idempotencyKey };
 }

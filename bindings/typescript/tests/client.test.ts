@@ -40,6 +40,9 @@ describe("messages", () => {
     assert.equal(await ada.why("unknown"), null);
     assert.equal(await ada.delete(["b,c", "unknown", report.ids[0] as string]), 2);
     assert.equal(await ada.delete("b,c"), 0);
+    const { ids } = await ada.put(Array.from({ length: 300 }, (_, at) => ({ id: at ? `${at},` : ".", role: "user" as const, content: "x" })));
+    assert.equal(await ada.delete(ids), 300);
+    assert.deepEqual([await ada.delete([]), await client.namespace("tests/none").delete("x")], [0, 0]);
     assert.equal(await ada.get("b,c"), null);
   });
 
@@ -90,6 +93,10 @@ describe("messages", () => {
       await assert.rejects(client.namespace(name).deleteNamespace(), mnemon.InvalidArgumentError);
     }
     assert.equal((await ada.info()).messages, 1);
+    const place = { namespace: ada.name, key: "." };
+    await client.batch([{ op: "put", ...place, value: 1 }, { op: "put_messages", namespace: ada.name, messages: { id: "..", role: "user", content: "x" } }]);
+    const [{ document }] = await client.batch([{ op: "get", ...place }]);
+    assert.deepEqual([document?.value, await client.batch([{ op: "delete", ...place }]), await ada.delete("..")], [1, [{ deleted: true }], 1]);
   });
 
   test("of several namespaces are ranked together", async () => {

@@ -4,7 +4,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { killServersOf, Proxy, Server, temporaryFolder } from "./server.js";
+import { killServersOf, Proxy, RUNTIMES, Server, temporaryFolder } from "./server.js";
 
 const folder = temporaryFolder();
 let server: Server;
@@ -18,18 +18,8 @@ after(async () => {
   await server.stop();
   rmSync(folder, { recursive: true });
 });
-const bin = join(process.env.TOOLS as string, "node_modules", ".bin");
-const runtimes: [string, string, string[]][] = [
-  ["Node", process.execPath, []],
-  ["Deno", join(bin, "deno"), [
-    "run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net",
-    "--no-config", "--node-modules-dir=manual",
-  ]],
-  ["Bun", join(bin, "bun"), ["run"]],
-];
-
 describe("the same program, which kills the server ten times", () => {
-  for (const [name, program, args] of runtimes) {
+  for (const [name, program, args] of RUNTIMES) {
     test(`in ${name}`, async () => {
       const file = join(folder, `${name}.redb`);
       const env = { ...process.env, XDG_RUNTIME_DIR: folder, DENO_DIR: join(folder, "deno"), DENO_NO_UPDATE_CHECK: "1" };

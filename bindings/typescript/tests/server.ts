@@ -10,6 +10,17 @@ import { findBinary } from "mnemon-engine/local";
 
 export const MNEMON = findBinary();
 
+const bin = join(process.env.TOOLS ?? "..", "node_modules", ".bin");
+/** The runtimes that programs are tried in, each with its executable and what comes before a program's file. */
+export const RUNTIMES: [string, string, string[]][] = [
+  ["Node", process.execPath, []],
+  ["Deno", join(bin, "deno"), [
+    "run", "--allow-run", "--allow-read", "--allow-write", "--allow-env", "--allow-sys", "--allow-net",
+    "--no-config", "--node-modules-dir=manual",
+  ]],
+  ["Bun", join(bin, "bun"), ["run"]],
+];
+
 export function temporaryFolder(): string {
   return mkdtempSync(join(tmpdir(), "mnemon-typescript-"));
 }

@@ -1,29 +1,25 @@
 /** Mastra's memory storage on a memory: threads, their messages, and working memory of resources. Needs the package `@mastra/core`. */
 
 import type { MastraDBMessage, StorageThreadType } from "@mastra/core/memory";
-import {
-  calculatePagination, filterByDateRange, MemoryStorage, normalizePerPage, type StorageCloneThreadInput, type StorageCopyThreadOutput,
-  type StorageListMessagesByResourceIdInput, type StorageListMessagesInput, type StorageListMessagesOutput, type StorageListThreadsInput,
-  type StorageListThreadsOutput, storageMessageMatchesMetadataFilter, type StorageResourceType, validateStorageMetadataFilter,
-} from "@mastra/core/storage";
+import { InMemoryStore, MemoryStorage, type StorageListMessagesInput, type StorageResourceType } from "@mastra/core/storage";
 
 import type { Documents, Namespace } from "../client.js";
-import { InvalidArgumentError, NotFoundError } from "../errors.js";
-import { keyOf, listed } from "../names.js";
-import { newId } from "../transport.js";
-import type { Filter, Message, MessageInput } from "../types.js";
+import { DocumentChangedError, NotFoundError } from "../errors.js";
+import { partsOf, textOf } from "../messages.js";
+import { listed } from "../names.js";
+import type { BatchOperation, Message, MessageInput } from "../types.js";
 
+/** What a method is given. */
+type Given<Method extends keyof MemoryStorage> = MemoryStorage[Method] extends (given: infer Fields) => unknown ? Fields : never;
 type ListOptions = Omit<StorageListMessagesInput, "threadId">;
-type MessageUpdate = Parameters<MemoryStorage["updateMessages"]>[0]["messages"][number];
-/** What a message's metadata has under `mastra`. */
-type Kept = Pick<MastraDBMessage, "role" | "type" | "threadId" | "resourceId" | "content">;
 
 /**
  * The memory domain of a Mastra store: `new MastraCompositeStore({ id: "mnemon", default: other, domains: { memory: new MnemonMemory(namespace) } })`.
  *
  * A message is a message of the namespace, whose session is its thread: recalls find it by its text. Threads and resources are documents
- * of `NAME/threads` and `NAME/resources`. Lists read the sessions of their threads whole. Of a change of several messages each commit has
- * all of them, and the time of the thread is another commit. There is no observational memory.
+ * of `NAME/threads` and `NAME/resources` under their ids. A change is one commit, with the times of its threads. Lists are those that Mastra's
+ * store in memory makes of what is stored. They read their threads whole, but for the last messages that were put, as agents ask for them:
+ * newest first, without a total and a filter. There is no observational memory.
  */
 export class MnemonMemory extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
@@ -36,176 +32,181 @@ export class MnemonMemory extends MemoryStorage {
     this.#resources = namespace.namespace("resources").documents;
   }
 
-  override async dangerouslyClearAll(): Promise<void> {
+  override async dangerouslyClearAll() {
     await this.namespace.deleteNamespace({ below: true });
   }
 
-  override async getThreadById({ threadId, resourceId }: { threadId: string; resourceId?: string }): Promise<StorageThreadType | null> {
-    const thread = (await this.#threads.get<StorageThreadType>(await keyOf(threadId)))?.value;
+  override async getThreadById({ threadId, resourceId }: Given<"getThreadById">) {
+    const thread = (await this.#threads.get<StorageThreadType>(threadId))?.value;
     return thread && (resourceId === undefined || thread.resourceId === resourceId) ? dated(thread) : null;
   }
 
-  override async saveThread({ thread }: { thread: StorageThreadType }): Promise<StorageThreadType> {
-    await this.#threads.put(await keyOf(thread.id), thread, { index: [] });
+  override async saveThread({ thread }: Given<"saveThread">) {
+    await this.#threads.put(thread.id, thread, { index: [] });
     return thread;
   }
 
-  override async updateThread({ id, title, metadata }: { id: string; title?: string; metadata?: Record<string, unknown> }): Promise<StorageThreadType> {
-    const thread = await this.getThreadById({ threadId: id });
+  override async updateThread({ id, title, metadata }: Given<"updateThread">) {
+    const [thread] = await this.#change([], [id], (old) => ({ ...old, title: title ?? old.title, metadata: { ...old.metadata, ...metadata } }));
     if (!thread) throw new NotFoundError(`there is no thread ${JSON.stringify(id)}`);
-    return this.saveThread({ thread: { ...thread, title: title ?? thread.title, metadata: { ...thread.metadata, ...metadata }, updatedAt: new Date() } });
+    return thread;
   }
 
-  override async deleteThread({ threadId }: { threadId: string }): Promise<void> {
-    await this.namespace.session(threadId).delete().catch((error: unknown) => {
-      if (!(error instanceof NotFoundError)) throw error;
-    });
-    await this.#threads.delete(await keyOf(threadId));
+  override async deleteThread({ threadId }: Given<"deleteThread">) {
+    const { mnemon, name: namespace } = this.namespace;
+    const thread = { namespace: this.#threads.namespace, key: threadId };
+    await mnemon.batch([{ op: "delete_session", namespace, session: threadId }, { op: "delete", ...thread }]);
   }
 
-  override async listThreads({ page = 0, perPage: given, orderBy, filter }: StorageListThreadsInput): Promise<StorageListThreadsOutput> {
-    this.validatePaginationInput(page, given ?? 100);
-    this.validateMetadataKeys(filter?.metadata);
-    const { field, direction } = this.parseOrderBy(orderBy);
-    const { offset, perPage } = calculatePagination(page, given, normalizePerPage(given, 100));
-    const metadata = Object.entries(filter?.metadata ?? {}).map(([key, value]) => [key, { $eq: value }]);
-    const where: Filter = { ...(filter?.resourceId && { resourceId: filter.resourceId }), ...(metadata.length > 0 && { metadata: Object.fromEntries(metadata) }) };
-    const found = await listed<StorageThreadType>(this.namespace.mnemon, this.#threads.namespace, where);
-    const threads = found.map(({ value }) => dated(value)).sort((a, b) => (direction === "ASC" ? 1 : -1) * (a[field].getTime() - b[field].getTime()));
-    const end = perPage === false ? threads.length : offset + perPage;
-    return { threads: threads.slice(offset, end), total: threads.length, page, perPage, hasMore: end < threads.length };
+  override async listThreads(options: Given<"listThreads">) {
+    const { resourceId } = options.filter ?? {};
+    const found = await listed<StorageThreadType>(this.namespace.mnemon, this.#threads.namespace, resourceId ? { resourceId } : {});
+    return (await inMemory(found.map(({ value }) => dated(value)), [])).listThreads(options);
   }
 
-  override async listMessages({ threadId, ...options }: StorageListMessagesInput): Promise<StorageListMessagesOutput> {
-    const threads = [threadId].flat();
-    if (threads.length === 0 || threads.some((id) => id.trim() === "")) throw new InvalidArgumentError("listMessages needs a threadId, or several, that are not blank");
-    return this.#list(threads, options);
+  override async listMessages(options: StorageListMessagesInput) {
+    return (await this.#read([options.threadId].flat(), options)).listMessages(options);
   }
 
   /** Lists the messages of a resource in the threads of this resource. */
-  override async listMessagesByResourceId(options: StorageListMessagesByResourceIdInput): Promise<StorageListMessagesOutput> {
+  override async listMessagesByResourceId(options: Given<"listMessagesByResourceId">) {
     const { threads } = await this.listThreads({ perPage: false, filter: { resourceId: options.resourceId } });
-    return this.#list(threads.map(({ id }) => id), options);
+    return (await this.#read(threads.map(({ id }) => id), options)).listMessagesByResourceId(options);
   }
 
-  override async listMessagesById({ messageIds }: { messageIds: string[] }): Promise<{ messages: MastraDBMessage[] }> {
+  override async listMessagesById({ messageIds }: Given<"listMessagesById">) {
     const found = await Promise.all(messageIds.map((id) => this.namespace.get(id)));
-    return { messages: byTime(found.flatMap((message) => (message ? messageOf(message) : []))) };
+    const messages = found.flatMap((message) => (message ? [messageOf(message)] : []));
+    return { messages: messages.sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime()) };
   }
 
-  override async saveMessages({ messages }: { messages: MastraDBMessage[] }): Promise<{ messages: MastraDBMessage[] }> {
-    if (messages.length > 0) await this.namespace.put(messages.map(inputOf));
-    await this.#touch(messages.map(({ threadId }) => threadId));
+  override async saveMessages({ messages }: Given<"saveMessages">) {
+    await this.#change([this.#put(messages)], messages.map(({ threadId }) => threadId));
     return { messages };
   }
 
-  override async updateMessages({ messages }: { messages: MessageUpdate[] }): Promise<MastraDBMessage[]> {
+  override async updateMessages({ messages }: Given<"updateMessages">) {
     const found = (await this.listMessagesById({ messageIds: messages.map(({ id }) => id) })).messages;
     const updated = found.map((message): MastraDBMessage => {
       const { content, ...fields } = messages.find(({ id }) => id === message.id) ?? {};
       const metadata = (message.content.metadata || content?.metadata) && { metadata: { ...message.content.metadata, ...content?.metadata } };
       return { ...message, ...fields, content: { ...message.content, ...content, ...metadata } };
     });
-    await this.saveMessages({ messages: updated });
-    await this.#touch(found.map(({ threadId }) => threadId));
+    await this.#change([this.#put(updated)], [...found, ...updated].map(({ threadId }) => threadId));
     return updated;
   }
 
-  override async deleteMessages(messageIds: string[]): Promise<void> {
-    const { messages } = await this.listMessagesById({ messageIds });
-    await this.namespace.delete(messageIds);
-    await this.#touch(messages.map(({ threadId }) => threadId));
+  override async deleteMessages(ids: string[]) {
+    const { messages } = await this.listMessagesById({ messageIds: ids });
+    await this.#change([{ op: "delete_messages", namespace: this.namespace.name, ids }], messages.map(({ threadId }) => threadId));
   }
 
-  override async copyThread({ sourceThreadId, newThreadId = newId(), resourceId, title, metadata, options = {} }: StorageCloneThreadInput): Promise<StorageCopyThreadOutput> {
-    const source = await this.getThreadById({ threadId: sourceThreadId });
-    if (!source) throw new NotFoundError(`there is no thread ${JSON.stringify(sourceThreadId)}`);
-    if (await this.getThreadById({ threadId: newThreadId })) throw new InvalidArgumentError(`the thread ${JSON.stringify(newThreadId)} exists`);
-    const { startDate: start, endDate: end, messageIds } = options.messageFilter ?? {};
-    const { messages } = await this.#list([sourceThreadId], { perPage: false, filter: { dateRange: { start, end } } });
-    const copied = messages.filter(({ id }) => !messageIds?.length || messageIds.includes(id)).slice(-(options.messageLimit || Infinity));
-    const [now, lastMessageId, owner] = [new Date(), copied.at(-1)?.id, resourceId ?? source.resourceId];
-    const clone = { sourceThreadId, clonedAt: now, ...(lastMessageId && { lastMessageId }) };
-    const named = title ?? (source.title && `Clone of ${source.title}`);
-    const copies = copied.map((message) => ({ ...message, id: newId(), threadId: newThreadId, resourceId: owner }));
-    if (copies.length > 0) await this.namespace.put(copies.map(inputOf));
-    const thread = await this.saveThread({ thread: { id: newThreadId, resourceId: owner, title: named, metadata: { ...metadata, clone }, createdAt: now, updatedAt: now } });
-    return { thread, messageIdMap: Object.fromEntries(copied.map(({ id }, at) => [id, copies[at]!.id])) };
+  override async copyThread(options: Given<"copyThread">) {
+    const { sourceThreadId, newThreadId = "" } = options;
+    const memory = await this.#read([sourceThreadId], {});
+    for (const id of [sourceThreadId, newThreadId]) {
+      const thread = id && (await this.getThreadById({ threadId: id }));
+      if (thread) await memory.saveThread({ thread });
+    }
+    const copy = await memory.copyThread(options);
+    const { messages } = await memory.listMessages({ threadId: copy.thread.id, perPage: false });
+    await this.namespace.mnemon.batch([...this.#replace(null, copy.thread), this.#put(messages)]);
+    return copy;
   }
 
-  override async getResourceById({ resourceId }: { resourceId: string }): Promise<StorageResourceType | null> {
-    const found = await this.#resources.get<StorageResourceType>(await keyOf(resourceId));
-    return found && dated(found.value);
+  override async getResourceById({ resourceId }: Given<"getResourceById">) {
+    const resource = (await this.#resources.get<StorageResourceType>(resourceId))?.value;
+    return resource ? dated(resource) : null;
   }
 
-  override async saveResource({ resource }: { resource: StorageResourceType }): Promise<StorageResourceType> {
-    await this.#resources.put(await keyOf(resource.id), resource, { index: [] });
+  override async saveResource({ resource }: Given<"saveResource">) {
+    await this.#resources.put(resource.id, resource, { index: [] });
     return resource;
   }
 
-  override async updateResource({ resourceId: id, workingMemory, metadata }: { resourceId: string; workingMemory?: string; metadata?: Record<string, unknown> }): Promise<StorageResourceType> {
+  override async updateResource({ resourceId: id, workingMemory, metadata }: Given<"updateResource">) {
     const now = new Date();
-    const old = (await this.getResourceById({ resourceId: id })) ?? { id, createdAt: now };
-    const known = "metadata" in old ? old : { ...old, workingMemory: undefined, metadata: {} };
-    return this.saveResource({ resource: { ...known, workingMemory: workingMemory ?? known.workingMemory, metadata: { ...known.metadata, ...metadata }, updatedAt: now } });
+    const old: StorageResourceType = (await this.getResourceById({ resourceId: id })) ?? { id, createdAt: now, updatedAt: now };
+    const changed = { workingMemory: workingMemory ?? old.workingMemory, metadata: { ...old.metadata, ...metadata }, updatedAt: now };
+    return this.saveResource({ resource: { ...old, ...changed } });
   }
 
-  async #list(threads: string[], options: ListOptions): Promise<StorageListMessagesOutput> {
-    const { resourceId, include = [], filter, page = 0, perPage: given, orderBy } = options;
-    const metadata = validateStorageMetadataFilter(filter?.metadata);
-    this.validatePaginationInput(page, given ?? 40);
-    const { direction } = this.parseOrderBy(orderBy, "ASC");
-    const { offset, perPage } = calculatePagination(page, given, normalizePerPage(given, 40));
-    const ofResource = (message: MastraDBMessage) => !resourceId || message.resourceId === resourceId;
-    const read = async (thread: string) => byTime((await this.namespace.session(thread).history({ limit: 1000 }).toArray()).map(messageOf)).filter(ofResource);
-    const all = filterByDateRange((await Promise.all([...new Set(threads)].map(read))).flat(), ({ createdAt }) => createdAt, filter?.dateRange);
-    const matching = byTime(all.filter((message) => storageMessageMatchesMetadataFilter(message.content, metadata)), direction);
-    const end = perPage === false ? matching.length : offset + perPage;
-    const found = new Map(matching.slice(offset, end).map((message) => [message.id, message]));
-    for (const { id, withPreviousMessages = 0, withNextMessages = 0 } of include) {
-      const { session } = (await this.namespace.get(id)) ?? {};
-      const around = session === undefined ? [] : await read(session);
-      const at = around.findIndex((message) => message.id === id);
-      if (at >= 0) for (const message of around.slice(Math.max(0, at - withPreviousMessages), at + withNextMessages + 1)) found.set(message.id, message);
-    }
-    return { messages: byTime([...found.values()], direction), total: matching.length, page, perPage, hasMore: perPage !== 0 && end < matching.length };
+  /** The messages that a list is made of. The last ones suffice for the newest, if they are all of the resource. */
+  async #read(threads: string[], options: ListOptions) {
+    const { resourceId, page = 0, perPage = 40, orderBy, filter, include = [], includeTotal } = options;
+    const isNewest = includeTotal === false && perPage !== false && orderBy?.direction === "DESC" && !filter && include.length === 0;
+    const included = await Promise.all(include.map(({ id }) => this.namespace.get(id)));
+    const sessions = new Set([...threads, ...included.flatMap((message) => message?.session ?? [])]);
+    const read = [...sessions].map(async (thread) => {
+      const session = this.namespace.session(thread);
+      const last = isNewest ? (await session.last((page + 1) * perPage + 1)).map(messageOf) : undefined;
+      if (last?.every((message) => !resourceId || message.resourceId === resourceId)) return last;
+      return (await session.history({ limit: 1000 }).toArray()).map(messageOf);
+    });
+    return inMemory([], (await Promise.all(read)).flat());
   }
 
-  /** Sets the time of the last change of threads. */
-  async #touch(threads: (string | undefined)[]): Promise<void> {
-    for (const threadId of new Set(threads)) {
-      const thread = threadId && (await this.getThreadById({ threadId }));
-      if (thread) await this.saveThread({ thread: { ...thread, updatedAt: new Date(Math.max(Date.now(), thread.updatedAt.getTime() + 1)) } });
+  #put(messages: MastraDBMessage[]): BatchOperation {
+    return { op: "put_messages", namespace: this.namespace.name, messages: messages.map(inputOf) };
+  }
+
+  /** Puts a thread in the place of what was read. */
+  #replace(old: StorageThreadType | null, thread: StorageThreadType): BatchOperation[] {
+    const place = { namespace: this.#threads.namespace, key: thread.id };
+    return [{ op: "expect", ...place, value: old }, { op: "put", ...place, value: thread, index: [] }];
+  }
+
+  /** Makes changes and those of threads in one commit, and anew if another program changed one of the threads meanwhile. */
+  async #change(changes: BatchOperation[], ids: (string | undefined)[], change = same): Promise<StorageThreadType[]> {
+    const { mnemon } = this.namespace;
+    const keys = [...new Set(ids)].filter((id) => id !== undefined);
+    const read = await mnemon.batch(keys.map((key) => ({ op: "get", namespace: this.#threads.namespace, key }) as const));
+    const old = read.flatMap(({ document }) => (document ? [document.value as StorageThreadType] : []));
+    const later = ({ updatedAt }: StorageThreadType) => new Date(Math.max(Date.now(), updatedAt.getTime() + 1));
+    const changed = old.map(dated).map((thread) => ({ ...change(thread), updatedAt: later(thread) }));
+    try {
+      await mnemon.batch([...changes, ...changed.flatMap((thread, at) => this.#replace(old[at]!, thread))]);
+      return changed;
+    } catch (error) {
+      if (error instanceof DocumentChangedError) return this.#change(changes, ids, change);
+      throw error;
     }
   }
 }
 
-function inputOf({ id, role, type, threadId, resourceId, content, createdAt }: MastraDBMessage): MessageInput {
-  const text = content.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
-  const kept: Kept = { role, type, threadId, resourceId, content };
+/** Mastra's store in memory, with copies of threads and messages. It takes messages one by one: the time of several grows by the square. */
+async function inMemory(threads: StorageThreadType[], messages: MastraDBMessage[]): Promise<MemoryStorage> {
+  const memory = await new InMemoryStore().getStore("memory");
+  if (!memory) throw new NotFoundError("this version of @mastra/core has no memory in its InMemoryStore");
+  for (const message of messages) await memory.saveMessages({ messages: [message] });
+  for (const thread of threads) await memory.saveThread({ thread });
+  return memory;
+}
+
+function inputOf(message: MastraDBMessage): MessageInput {
+  const { id, role, threadId, createdAt, content: { parts } } = message;
+  const text = parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
   return {
     id,
     role: role === "user" || role === "assistant" ? role : "system",
     session: threadId,
     created_at: new Date(createdAt).toISOString(),
-    content: text.trim() === "" ? `(${content.parts[0]?.type ?? role})` : text,
-    metadata: { mastra: kept },
+    content: text.trim() === "" ? `(${parts[0]?.type ?? role})` : text,
+    metadata: { mastra: message },
   };
 }
 
 /** The message of Mastra, or what another program stored as one. */
 function messageOf({ id, role, session, created_at, content, metadata }: Message): MastraDBMessage {
-  const kept = metadata?.["mastra"] as Kept | undefined;
-  const text = typeof content === "string" ? content : content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
   const createdAt = new Date(created_at ?? 0);
-  if (kept) return { ...kept, id, createdAt };
-  return { id, role: role === "tool" ? "assistant" : role, threadId: session, createdAt, content: { format: 2, parts: [{ type: "text", text }] } };
+  const parts = [{ type: "text" as const, text: textOf(partsOf(content)) }];
+  const other = { role: role === "tool" ? "assistant" : role, threadId: session, content: { format: 2, parts } } as const;
+  const { resourceId, ...kept } = (metadata?.["mastra"] as MastraDBMessage | undefined) ?? { ...other, resourceId: undefined };
+  return { ...kept, ...(resourceId && { resourceId }), id, createdAt };
 }
+
+const same = (thread: StorageThreadType): StorageThreadType => thread;
 
 function dated<T extends { createdAt: Date; updatedAt: Date }>(value: T): T {
   return { ...value, createdAt: new Date(value.createdAt), updatedAt: new Date(value.updatedAt) };
-}
-
-function byTime(messages: MastraDBMessage[], direction: "ASC" | "DESC" = "ASC"): MastraDBMessage[] {
-  return messages.sort((a, b) => (direction === "ASC" ? 1 : -1) * (a.createdAt.getTime() - b.createdAt.getTime()));
 }

@@ -3,7 +3,6 @@
 import type { AgentInputItem, Session } from "@openai/agents-core";
 
 import type { Namespace } from "../client.js";
-import { NotFoundError } from "../errors.js";
 import { argumentsOf, described, type Part, partsOf, type Role, textOf, turnsOf } from "../messages.js";
 import type { Message, MessageInput } from "../types.js";
 
@@ -37,11 +36,13 @@ export class MnemonSession implements Session {
     return this.sessionId;
   }
 
-  /** Returns the last `limit` items, in order. Cost: reads the messages of the session. */
+  /** Returns the last `limit` items, in order. Cost: reads as many messages of the session; without a limit, all. */
   async getItems(limit = Infinity): Promise<AgentInputItem[]> {
     await this.#last;
-    const items = (await this.#history()).flatMap((message) => itemsOf(message).map(([item]) => item));
-    return items.slice(Math.max(0, items.length - Math.max(0, limit)));
+    const session = this.namespace.session(this.sessionId);
+    const messages = await (limit < Infinity ? session.last(limit) : session.history({ limit: 1000 }).toArray());
+    const items = messages.flatMap((message) => itemsOf(message).map(([item]) => item));
+    return limit > 0 ? items.slice(-limit) : [];
   }
 
   /** Stores items at the end, in one commit. */
@@ -55,7 +56,7 @@ export class MnemonSession implements Session {
   /** Deletes the last item and returns it; of a message of several items, that part. */
   async popItem(): Promise<AgentInputItem | undefined> {
     return this.#inTurn(async () => {
-      const last = (await this.#history()).at(-1);
+      const [last] = await this.namespace.session(this.sessionId).last(1);
       const items = last ? itemsOf(last) : [];
       const popped = items.pop();
       if (!last || !popped) return undefined;
@@ -66,13 +67,8 @@ export class MnemonSession implements Session {
   }
 
   async clearSession(): Promise<void> {
-    await this.#inTurn(() => this.namespace.session(this.sessionId).delete()).catch((error: unknown) => {
-      if (!(error instanceof NotFoundError)) throw error;
-    });
-  }
-
-  #history(): Promise<Message[]> {
-    return this.namespace.session(this.sessionId).history({ limit: 1000 }).toArray();
+    const { mnemon, name: namespace } = this.namespace;
+    await this.#inTurn(() => mnemon.batch([{ op: "delete_session", namespace, session: this.sessionId }]));
   }
 
   #inTurn<T>(change: () => Promise<T>): Promise<T> {

@@ -123,3 +123,42 @@ it("messages are found by recalls, and their threads change with them", async ()
   expect((await ours.listThreads({})).total).toBe(0);
   expect((await ours.listMessages({ threadId: "t1" })).total).toBe(0);
 });
+
+it("reads the last messages alone, where no total is asked for", async () => {
+  const [ours, theirs] = await filled();
+  const messages = Array.from({ length: 5 }, (_, minute) => message(`n${minute}`, minute, "new"));
+  for (const store of [ours, theirs]) await store.saveMessages({ messages });
+  served.requests.length = 0;
+  for (const [perPage, page] of [[2, 0], [2, 1], [2, 2], [4, 1], [5, 0], [0, 0]] as const) {
+    const options = { threadId: "new", resourceId: "ada", perPage, page, orderBy: { field: "createdAt", direction: "DESC" }, includeTotal: false } as const;
+    const [{ total: _, ...found }, { total: __, ...expected }] = [await ours.listMessages(options), await theirs.listMessages(options)];
+    expect(found).toEqual(expected);
+  }
+  // Another request finds that there are no more, three times.
+  expect(served.requests.length).toBe(6 + 3);
+  // What another program said in the thread is of no resource, and does not hide what is.
+  await ours.namespace.put([1, 2, 3].map((at) => ({ role: "user" as const, content: `Other ${at}`, session: "new", created_at: "2027-01-01T00:00:00Z" })));
+  const newest = { threadId: "new", perPage: 2, orderBy: { field: "createdAt", direction: "DESC" }, includeTotal: false } as const;
+  expect((await ours.listMessages({ ...newest, resourceId: "ada" })).messages.map(({ id }) => id)).toEqual(["n4", "n3"]);
+  expect((await ours.listMessages(newest)).messages.length).toBe(2);
+});
+
+it("changes messages and threads in one commit, and loses no change of a thread that is made meanwhile", async () => {
+  const [ours] = await filled();
+  await ours.saveMessages({ messages: [] });
+  await ours.deleteMessages([]);
+  const before = (await ours.getThreadById({ threadId: "t1" }))!;
+  await Promise.all([
+    ours.updateThread({ id: "t1", title: "Meanwhile" }),
+    ...Array.from({ length: 5 }, (_, at) => ours.saveMessages({ messages: [message(`x${at}`, 40 + at, "t1")] })),
+    ours.updateThread({ id: "t1", metadata: { topic: "rowing" } }),
+  ]);
+  const thread = (await ours.getThreadById({ threadId: "t1" }))!;
+  expect([thread.title, thread.metadata]).toEqual(["Meanwhile", { topic: "rowing", n: 0 }]);
+  expect(thread.updatedAt.getTime()).toBeGreaterThanOrEqual(before.updatedAt.getTime() + 7);
+  served.requests.length = 0;
+  await ours.saveMessages({ messages: [message("y1", 50, "t1"), message("y2", 51, "t2")] });
+  expect(served.requests).toEqual(["POST /v1/batch", "POST /v1/batch"]);
+  await Promise.allSettled([ours.copyThread({ sourceThreadId: "t1", newThreadId: "copy" }), ours.copyThread({ sourceThreadId: "t1", newThreadId: "copy" })]);
+  expect((await ours.listMessages({ threadId: "copy" })).total).toBe((await ours.listMessages({ threadId: "t1" })).total);
+});

@@ -61,6 +61,7 @@ it("keeps items of every kind as they are, and pops and clears them", async () =
   expect(await session.getItems()).toEqual(items);
   expect(await session.getItems(2)).toEqual(items.slice(-2));
   expect(await session.getItems(0)).toEqual([]);
+  expect(await session.getItems(50)).toEqual(items);
   const popped = await Promise.all([session.popItem(), session.popItem()]);
   expect(popped).toEqual([items[6], items[5]]);
   expect(await session.getItems()).toEqual(items.slice(0, 5));
@@ -83,6 +84,10 @@ it("reads what another program stored as items, and takes the last part of a mes
   ]);
   const items = [user("What time is it?"), said("I look."), call, result];
   expect(await session.getItems()).toEqual(items);
+  served.requests.length = 0;
+  expect(await session.getItems(1)).toEqual([result]);
+  expect(await session.getItems(2)).toEqual([call, result]);
+  expect(served.requests.length).toBe(2);
   expect([await session.popItem(), await session.popItem()]).toEqual([result, call]);
   expect(await session.getItems()).toEqual(items.slice(0, 2));
 });
