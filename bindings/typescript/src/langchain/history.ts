@@ -6,7 +6,6 @@ import {
 } from "@langchain/core/messages";
 
 import type { Namespace } from "../client.js";
-import { NotFoundError } from "../errors.js";
 import { argumentsOf, described, type Part, partsOf, type Role, textOf, type Turn, turnsOf } from "../messages.js";
 import type { Message, MessageInput } from "../types.js";
 
@@ -44,9 +43,7 @@ export class MnemonChatMessageHistory extends BaseListChatMessageHistory {
   }
 
   override async clear(): Promise<void> {
-    await this.namespace.session(this.session).delete().catch((error: unknown) => {
-      if (!(error instanceof NotFoundError)) throw error;
-    });
+    await this.namespace.mnemon.batch([{ op: "delete_session", namespace: this.namespace.name, session: this.session }]);
   }
 }
 

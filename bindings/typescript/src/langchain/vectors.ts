@@ -66,7 +66,8 @@ export class MnemonVectorStore extends VectorStore {
 
   /** As `addDocuments`, with the vectors of the documents. The server has a database of given vectors. */
   override async addVectors(vectors: number[][], documents: DocumentInterface[], options: { ids?: string[] } = {}): Promise<string[]> {
-    if (vectors.length !== documents.length) throw new InvalidArgumentError(`addVectors takes as many vectors as documents, not ${vectors.length} and ${documents.length}`);
+    const [given, wanted] = [vectors.length, documents.length];
+    if (given !== wanted) throw new InvalidArgumentError(`addVectors takes a vector for each document, not ${given} for ${wanted}`);
     return this.#add(documents, vectors, options.ids);
   }
 

@@ -5,6 +5,7 @@ import { emptyCheckpoint, INTERRUPT, JsonPlusSerializer, RESUME, type Serializer
 import { Annotation, Command, interrupt, Send, START, StateGraph } from "@langchain/langgraph";
 import { expect, it } from "vitest";
 
+import { InvalidArgumentError, Mnemon, MnemonError } from "mnemon-engine";
 import { MnemonSaver } from "mnemon-engine/langgraph";
 import { serve } from "./serve.js";
 
@@ -43,14 +44,25 @@ it("sends one request for a checkpoint, whatever its length, and one for writes"
   expect(await count(saver.getTuple(config))).toBe(3);
 });
 
-it("keeps a checkpoint that is more than a request takes, and reads none before it is whole", async () => {
+it("stores a checkpoint with its parts or nothing of it", async () => {
   const saver = newSaver();
+  const odd = { ...metadata, note: "x".repeat(2_000_000) };
+  await expect(saver.put(thread, checkpointOf({ a: "x".repeat(100_000) }), odd, {})).rejects.toThrow(InvalidArgumentError);
+  expect(await served.mnemon.namespaces({ prefix: `saver/${savers - 1}` }).toArray()).toEqual([]);
+});
+
+it("keeps a checkpoint that is more than a request takes, and shows none of one that is not whole", async () => {
   const large = checkpointOf({ a: "\u20ac".repeat(4_000_000) });
-  served.requests.length = 0;
-  const put = saver.put(thread, large, metadata, {});
-  while (served.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  let requests = 0;
+  const stopping = new Mnemon({
+    url: served.url,
+    fetch: (request) => (++requests === 2 ? Promise.reject(new MnemonError("stopped")) : fetch(request)),
+  });
+  const saver = new MnemonSaver(stopping, { prefix: ["saver", `${savers++}`] });
+  await expect(saver.put(thread, large, metadata, {})).rejects.toThrow("stopped");
+  expect(await served.mnemon.namespaces({ prefix: `saver/${savers - 1}` }).toArray()).toMatchObject([{ namespace: expect.stringMatching(/data$/) }]);
   expect(await saver.getTuple(thread)).toBeUndefined();
-  await put;
+  await saver.put(thread, large, metadata, {});
   expect((await saver.getTuple(thread))?.checkpoint).toEqual(large);
 });
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll } from "vitest";
 import { Server } from "../server.js";
 
 export interface Served {
+  url: string;
   mnemon: Mnemon;
   /** The requests that were sent, such as `PUT /v1/...`. */
   requests: string[];
@@ -13,10 +14,11 @@ export interface Served {
 
 /** Starts a server before the tests of a file, and ends it after them. `args` are options of `mnemon serve`. */
 export function serve(...args: string[]): Served {
-  const served: Served = { mnemon: new Mnemon({ url: "http://127.0.0.1:1" }), requests: [] };
+  const served: Served = { url: "", mnemon: new Mnemon({ url: "http://127.0.0.1:1" }), requests: [] };
   let server: Server;
   beforeAll(async () => {
     server = await Server.start(...args);
+    served.url = server.url;
     served.mnemon = new Mnemon({
       url: server.url,
       fetch: (request) => {
