@@ -42,7 +42,8 @@ def write(stores: Stores) -> None:
         stores.items.put(space, "k/e.y\u00e9", {"by": "python", "text": "Ada goes rowing.", "n": 1.5})
     stores.documents.add_documents([
         Document("Ada goes rowing.", id=LONG, metadata={"by": "python", "tags": ["sport", None]}),
-        Document("Bo bakes bread.", id="both", metadata={"by": "python"}),
+        Document("Bo bakes bread.", id="bo\u00e9", metadata={"by": "python"}),
+        Document("Di reads.", id="di", metadata={"by": "python"}),
     ])
     stores.history.add_messages([
         HumanMessage("What time is it?", name="ada", id="m1"),
@@ -58,10 +59,10 @@ def write(stores: Stores) -> None:
 
 
 def read(stores: Stores) -> dict[str, object]:
-    found = stores.documents.similarity_search("Cy plays the violin.", 1)
+    vector = stores.documents.embeddings.embed_query("Cy plays the violin.")
     return {
         "items": [[item.namespace, item.key, item.value] for item in stores.items.search(())],
-        "best": found[0].id,
+        "best": stores.documents.similarity_search_by_vector(vector, 1)[0].id,
         "documents": {document.id: [document.page_content, document.metadata] for document in stores.documents.similarity_search("Ada", 9)},
         "history": [message_to_dict(message) for message in stores.history.messages],
         "session": asyncio.run(stores.session.get_items()),

@@ -54,8 +54,10 @@ it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", as
 
   const [rowing] = await documents.similaritySearch("Ada goes rowing.", 1);
   expect(rowing).toEqual(new Document({ id: LONG, pageContent: "Ada goes rowing.", metadata: { by: "python", tags: ["sport", null] } }));
+  if (model === "given") expect((await documents.similaritySearchVectorWithScore([3, 2], 1))[0]).toEqual([rowing, expect.closeTo(1, 3)]);
   await documents.addDocuments([
-    new Document({ id: "both", pageContent: "Bo bakes cake.", metadata: { by: "typescript" } }),
+    new Document({ id: LONG, pageContent: "Ada goes skating.", metadata: { by: "typescript" } }),
+    new Document({ id: "bo\u00e9", pageContent: "Bo bakes cake.", metadata: { by: "typescript" } }),
     new Document({ id: "new", pageContent: "Cy plays the violin.", metadata: { by: "typescript" } }),
   ]);
 
@@ -85,8 +87,9 @@ it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", as
   ]);
   expect(read["best"]).toBe("new");
   expect(read["documents"]).toEqual({
-    [LONG]: ["Ada goes rowing.", { by: "python", tags: ["sport", null] }],
-    both: ["Bo bakes cake.", { by: "typescript" }],
+    [LONG]: ["Ada goes skating.", { by: "typescript" }],
+    "bo\u00e9": ["Bo bakes cake.", { by: "typescript" }],
+    di: ["Di reads.", { by: "python" }],
     new: ["Cy plays the violin.", { by: "typescript" }],
   });
   expect(read["history"]).toMatchObject([
