@@ -63,7 +63,7 @@ def read(stores: Stores) -> dict[str, object]:
     return {
         "items": [[item.namespace, item.key, item.value] for item in stores.items.search(())],
         "best": stores.documents.similarity_search_by_vector(vector, 1)[0].id,
-        "documents": {document.id: [document.page_content, document.metadata] for document in stores.documents.similarity_search("Ada", 9)},
+        "documents": sorted([found.id, found.page_content, found.metadata] for found in stores.documents.similarity_search("Ada", 9)),
         "history": [message_to_dict(message) for message in stores.history.messages],
         "session": asyncio.run(stores.session.get_items()),
         "file": stores.files.call({"command": "view", "path": "/memories/sport.md"}),
