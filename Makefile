@@ -278,7 +278,7 @@ $(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
 	rm -rf $(DIST) $(PACKED) $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/mnemon*-$(VERSION)
 	mkdir -p $(DIST)
-	CARGO_TARGET_DIR=$(PACKED) $(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
+	CARGO_TARGET_DIR=$(PACKED) CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=none $(CARGO) package --locked $(addprefix -p ,$(CRATES)) $(if $(SHORT),--no-verify --allow-dirty)
 	$(CARGO) publish --workspace --dry-run --locked --no-verify $(if $(SHORT),--allow-dirty)
 	cp $(foreach crate,$(CRATES),$(PACKED)/package/$(crate)-$(VERSION).crate) $(DIST)
 	set -e; for platform in $(PLATFORMS); do \
