@@ -2222,7 +2222,7 @@ export interface components {
              * @description Number done in this phase, including earlier runs.
              */
             done: number;
-            /** @description What is done at present. It determines what is counted. */
+            /** @description The phase that runs at present determines what is counted. */
             phase: components["schemas"]["ReindexPhase"];
             /**
              * Format: double

@@ -118,7 +118,7 @@ enum Operation {
     },
 }
 
-/// What the reads of a batch may cost together.
+/// Counts what the reads of a batch may cost together.
 #[derive(Default)]
 struct Reads {
     searches: usize,
@@ -224,20 +224,20 @@ struct Answer {
 #[serde(untagged)]
 #[schemars(rename = "BatchOutcome")]
 enum Outcome {
-    /// Of a get: null if there is no such document.
+    /// The outcome of a get: null if there is no such document.
     Got { document: Option<Document> },
-    /// Of a search.
+    /// The outcome of a search.
     Found { documents: Vec<Document> },
-    /// Of a delete of a document or session: false if there was none.
+    /// The outcome of a delete of a document or a session: false if there was none.
     Deleted { deleted: bool },
-    /// Of a put of messages: how many are new, were replaced, and were unchanged.
+    /// The outcome of a put of messages says how many are new, were replaced, and were unchanged.
     MessagesPut { new: u64, replaced: u64, unchanged: u64 },
-    /// Of a delete of messages.
+    /// The outcome of a delete of messages has their number.
     MessagesDeleted {
         /// Their number.
         deleted: u64,
     },
-    /// Of a put or an expect.
+    /// The outcome of a put or an expect is an empty object.
     #[schemars(extend("additionalProperties" = false))]
     Done {},
 }

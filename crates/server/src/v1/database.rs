@@ -166,7 +166,7 @@ enum ReindexEvent {
 /// How far a reindex is.
 #[derive(Serialize, JsonSchema)]
 struct ReindexProgress {
-    /// What is done at present. It determines what is counted.
+    /// The phase that runs at present determines what is counted.
     phase: ReindexPhase,
     /// Number done in this phase, including earlier runs.
     done: u64,
