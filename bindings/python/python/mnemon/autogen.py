@@ -69,7 +69,8 @@ class MnemonMemory(Memory, Component[MemoryConfig]):
         self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> MemoryQueryResult:
         """The best messages, best first; none for what has no text."""
-        asked = query if isinstance(query, str) else _text(query.content)
+        content = query if isinstance(query, str) else query.content
+        asked = "" if isinstance(content, bytes | Image) else _text(content)
         options = {"k": self.k, "session": self.session} | options
         hits = await _linked(cancellation_token, search, self.engine, self.namespace, asked, **options)
         return MemoryQueryResult(results=[_content(hit) for hit in hits])
@@ -118,7 +119,10 @@ def _text(content: Any) -> str:
 
 def _message(memory: MemoryContent, session: str) -> Message:
     content, text = memory.content, _text(memory.content)
-    fields: dict[str, Any] = {"mime_type": memory.model_dump(mode="json", include={"mime_type"})["mime_type"], "metadata": memory.metadata}
+    mime = memory.mime_type
+    # Of AutoGen's own types, the name.
+    fields: dict[str, Any] = {"mime": mime.name} if isinstance(mime, MemoryMimeType) else {"mime_type": mime}
+    fields |= {"metadata": memory.metadata}
     if isinstance(content, Image):
         fields |= {"kind": "image", "data": content.to_base64()}
     elif isinstance(content, bytes):
@@ -137,7 +141,7 @@ def _content(hit: Hit) -> MemoryContent:
     try:
         fields = hit.message.metadata[KEY]
         kind, data = fields["kind"], fields.get("data", hit.message.text)
-        content = READERS[kind](data)
-        return MemoryContent(content=content, mime_type=fields["mime_type"], metadata=found | (fields["metadata"] or {}))
+        mime = MemoryMimeType[fields["mime"]] if "mime" in fields else fields["mime_type"]
+        return MemoryContent(content=READERS[kind](data), mime_type=mime, metadata=found | (fields["metadata"] or {}))
     except (KeyError, TypeError, ValueError):
         return MemoryContent(content=hit.message.text, mime_type=MemoryMimeType.TEXT, metadata=found)

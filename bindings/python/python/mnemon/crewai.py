@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ._adapters import needs
+from ._adapters import needs, turn_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import packed, unpacked
@@ -16,19 +16,19 @@ from ._wait import awaited
 with needs("mnemon.crewai", "crewai", "crewai"):
     from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
     from crewai.memory.types import MemoryRecord, ScopeInfo
+    from crewai.memory.utils import normalize_scope_path
 
-# In a message's metadata: the record without its content and scope, and its vector as 32-bit floats in base64.
+# In a message's metadata: the record, without the content that its text is, and its vector as 32-bit floats in base64.
 KEY, VECTOR = "crewai", "crewai_vector"
-ROOT = "/"
 
 
 class MnemonStorage:
     """The records of CrewAI's `Memory` in a namespace: `Memory(storage=MnemonStorage(engine, "acme/crew"), embedder=...)`.
 
-    A record is a message, whose session is the record's scope, of at most 512 bytes. CrewAI searches by the vectors of its own embedder,
+    A record is a message, whose session is the path of the record's scope, of at most 512 bytes. CrewAI searches by the vectors of its own embedder,
     by cosine; `embed` is one that needs no key and no network. `Engine.recall` finds the records too, with the engine's model and by words.
-    A scope has the scopes below it: `/crew` has `/crew/sales`, and not `/crews`. Criteria of `delete` must all hold. Messages of other
-    programs in the namespace are no records, and are left alone.
+    A scope has the scopes below it: `/crew`, which `crew/` is too, has `/crew/sales`, and not `/crews`. Criteria of `delete` must all hold.
+    Metadata are values of JSON. Messages of other programs in the namespace are no records, and are left alone.
 
     Calls may come from any thread. A call is one commit; of `touch_records`, each record is one. Cost: a search compares the vectors of all
     records below the scope, and a list or a count reads all; a deletion of ids reads these alone.
@@ -44,11 +44,13 @@ class MnemonStorage:
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Stores records; one whose id there is already replaces that one."""
-        dimension = self._dimension([record.embedding for record in records])
-        self.engine.document_batch([
-            DocumentOperation.put(self.namespace, VECTOR, {"dimension": dimension}, index=[]),
-            DocumentOperation.put_messages(self.namespace, [_message(record) for record in records]),
-        ])
+        messages = [_message(record) for record in records]
+        with turn_of(self.namespace):
+            dimension = self._dimension([record.embedding or None for record in records])
+            self.engine.document_batch([
+                DocumentOperation.put(self.namespace, VECTOR, {"dimension": dimension}, index=[]),
+                DocumentOperation.put_messages(self.namespace, messages),
+            ])
 
     def search(
         self,
@@ -87,9 +89,12 @@ class MnemonStorage:
 
     def touch_records(self, record_ids: list[str]) -> None:
         """Sets `last_accessed` to now."""
-        for record in filter(None, map(self.get_record, record_ids)):
-            touched = record.model_copy(update={"last_accessed": datetime.now(UTC).replace(tzinfo=None)})
-            self.engine.set_metadata(self.namespace, record.id, _message(touched).metadata)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        for id in record_ids:
+            with turn_of(self.namespace):
+                if record := self.get_record(id):
+                    touched = record.model_copy(update={"last_accessed": now})
+                    self.engine.set_metadata(self.namespace, id, _message(touched).metadata)
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         return next(map(_listed, self._records(ids=[record_id])), None)
@@ -102,7 +107,7 @@ class MnemonStorage:
         records = list(self._records(scope))
         times = sorted((record.created_at for record in records), key=_time)
         return ScopeInfo(
-            path=_path(scope) or ROOT,
+            path=normalize_scope_path(scope),
             record_count=len(records),
             categories=sorted({category for record in records for category in record.categories}),
             oldest_record=times[0] if times else None,
@@ -110,11 +115,10 @@ class MnemonStorage:
             child_scopes=self.list_scopes(scope),
         )
 
-    def list_scopes(self, parent: str = ROOT) -> list[str]:
-        below = f"{_path(parent)}/"
-        scopes = {record.scope for record in self._records(parent)}
-        found = {scope.removeprefix(below).split("/")[0] for scope in scopes if scope.startswith(below)}
-        return sorted(below + label for label in found if label)
+    def list_scopes(self, parent: str = "/") -> list[str]:
+        below = _below(parent)
+        labels = {_below(record.scope).removeprefix(below).split("/")[0] for record in self._records(parent)}
+        return sorted(below + label for label in labels if label)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         return dict(Counter(category for record in self._records(scope_prefix) for category in record.categories))
@@ -124,9 +128,10 @@ class MnemonStorage:
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Deletes the records of a scope; without one all, and then vectors may have another dimension."""
-        records = DocumentOperation.delete_messages(self.namespace, [record.id for record in self._records(scope_prefix)])
-        dimension = DocumentOperation.delete(self.namespace, VECTOR)
-        self.engine.document_batch([records] if _path(scope_prefix or ROOT) else [records, dimension])
+        with turn_of(self.namespace):
+            records = DocumentOperation.delete_messages(self.namespace, [record.id for record in self._records(scope_prefix)])
+            dimension = DocumentOperation.delete(self.namespace, VECTOR)
+            self.engine.document_batch([records, dimension] if _below(scope_prefix) == "/" else [records])
 
     asave = awaited(save)
     asearch = awaited(search)
@@ -140,15 +145,15 @@ class MnemonStorage:
         ids: list[str] | None = None,
     ) -> Iterator[MemoryRecord]:
         """Records whose embeddings are arrays: to make all of them lists takes longer than a search."""
-        path = _path(scope or ROOT)
+        below = _below(scope)
         if ids is None:
-            sessions = [one["session"] for one in self.engine.sessions(self.namespace) if f"{one['session']}/".startswith(f"{path}/")]
+            sessions = [one["session"] for one in self.engine.sessions(self.namespace) if _below(one["session"]).startswith(below)]
             found = (message for session in sessions for message in self.engine.history(self.namespace, session))
         else:
             found = (message for id in ids if (message := self.engine.get(self.namespace, id)))
         for record in filter(None, map(_record, found)):
             if (
-                f"{record.scope}/".startswith(f"{path}/")
+                _below(record.scope).startswith(below)
                 and (not categories or not set(categories).isdisjoint(record.categories))
                 and all(record.metadata.get(key) == value for key, value in (metadata_filter or {}).items())
             ):
@@ -158,16 +163,15 @@ class MnemonStorage:
         """The dimension of these vectors and of those that were stored, which a document says; `None` if there are none."""
         stored = self.engine.documents(self.namespace).get(VECTOR)
         dimension: int | None = stored.value["dimension"] if stored else None
-        for length in [len(vector) for vector in vectors if vector]:
+        for length in [len(vector) for vector in vectors if vector is not None]:
             if length != (dimension := dimension or length):
                 raise EmbeddingDimensionMismatchError(dimension, length)
         return dimension
 
 
-def _path(scope: str) -> str:
-    """A scope with a slash before it and none after it; the root is empty."""
-    labels = scope.strip("/")
-    return f"/{labels}" if labels else ""
+def _below(scope: str | None) -> str:
+    """What the paths in a scope begin with, if they end with a slash."""
+    return normalize_scope_path(scope or "/").rstrip("/") + "/"
 
 
 def _time(time: datetime) -> datetime:
@@ -176,20 +180,21 @@ def _time(time: datetime) -> datetime:
 
 
 def _message(record: MemoryRecord) -> Message:
-    vector = packed(numpy.asarray(record.embedding or [], "<f4").tobytes())
-    fields = record.model_dump(mode="json")
-    # The engine refuses blank texts.
-    content = record.content if record.content.strip() else "(memory)"
-    created = _time(record.created_at)
-    return Message(content, id=record.id, session=record.scope, created_at=created, metadata={KEY: fields, VECTOR: vector})
+    fields = record.model_dump(mode="json", exclude={"content", "metadata"}) | {"metadata": record.metadata}
+    text = record.content
+    if not text.strip():
+        # The engine refuses blank texts.
+        text, fields["content"] = "(memory)", text
+    metadata = {KEY: fields, VECTOR: packed(numpy.asarray(record.embedding or [], "<f4").tobytes())}
+    session = normalize_scope_path(record.scope)
+    return Message(text, id=record.id, session=session, created_at=_time(record.created_at), metadata=metadata)
 
 
 def _record(message: Message) -> MemoryRecord | None:
     """The record of a message, with the text that it has now, and its vector as an array; `None` if another program stored it."""
     try:
-        fields, vector = message.metadata[KEY], numpy.frombuffer(unpacked(message.metadata[VECTOR]), "<f4")
-        blank = not str(fields["content"]).strip()
-        record = MemoryRecord.model_validate(fields | ({} if blank else {"content": message.text}))
+        vector = numpy.frombuffer(unpacked(message.metadata[VECTOR]), "<f4")
+        record = MemoryRecord.model_validate({"content": message.text} | message.metadata[KEY])
         record.embedding = vector if len(vector) else None  # type: ignore[assignment]
         return record
     except (KeyError, TypeError, ValueError):

@@ -21,6 +21,7 @@ with needs("mnemon.haystack", "haystack-ai", "haystack"):
     from haystack.document_stores.errors import DuplicateDocumentError
     from haystack.document_stores.in_memory import InMemoryDocumentStore
     from haystack.document_stores.types import DuplicatePolicy, FilterPolicy, apply_filter_policy
+    from haystack.errors import FilterError
 
     from ._haystack_filters import NAMES, Filter, where
 
@@ -82,7 +83,8 @@ class MnemonDocumentStore:
 
     def write_documents(self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE) -> int:
         """Stores documents and returns how many. With `FAIL`, none is stored if one is there already."""
-        if not isinstance(documents, Iterable) or not all(isinstance(one, Document) for one in documents):
+        documents = [*documents] if isinstance(documents, Iterable) else [None]
+        if not all(isinstance(one, Document) for one in documents):
             raise ValueError("write_documents takes a list of haystack.Document")
         places = {one.id: (self.namespace, key_of(one.id)) for one in documents}
 
@@ -122,6 +124,9 @@ class MnemonDocumentStore:
         return [replace(_document(one.value), score=one.score) for one in found]
 
     def _change(self, filters: Filter, operation: Callable[[Document], DocumentOperation]) -> int:
+        if not filters:
+            raise FilterError(f"the filters are {filters!r}, which match all documents; say which you mean, or call delete_all_documents")
+
         def change() -> Iterator[DocumentOperation]:
             stored = {one.value["id"]: one for one in self._candidates(filters)}
             for one in _memory(stored.values()).filter_documents(filters):
@@ -132,11 +137,14 @@ class MnemonDocumentStore:
         return len(commit(self.engine, change)) // 2
 
     def _find(self, where: Filter | None = None, query: str | None = None, **options: Any) -> list[Stored]:
-        """The documents that match. What is not embedded or not in the index yet is so first, for a query or a vector."""
-        if (query is not None or "vector" in options) and self.engine.pending():
+        """The documents that match, in the order in which they were written; for a query or a vector, the best first, also of those that
+        are not embedded or not in the index yet."""
+        is_ranked = query is not None or "vector" in options
+        if is_ranked and self.engine.pending():
             self.engine.flush()
         ours = {"$and": [{KEY: {"$exists": True}}, where or {}]}
-        return self.engine.documents(self.namespace).search(query, where=ours, **{"limit": ALL} | options)
+        found = self.engine.documents(self.namespace).search(query, where=ours, **{"limit": ALL} | options)
+        return found if is_ranked else found[::-1]
 
     def _candidates(
         self, filters: Filter | None = None, query_embedding: list[float] | None = None, top_k: int = 10, **_: Any

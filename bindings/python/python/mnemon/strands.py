@@ -48,11 +48,12 @@ class MnemonSessionRepository(SessionRepository):
 
     def delete_session(self, session_id: str, **_: Any) -> None:
         """Deletes a session, its agents, and all messages of the engine's session, also those of other programs."""
-        found = self.engine.documents(self.namespace).search(where={KEY: session_id}, limit=ALL)
-        if not found:
-            raise SessionException(f"the session {session_id!r} does not exist")
-        documents = [operation for one in found for operation in deletes((self.namespace, one.key), one.value)]
-        self.engine.document_batch([DocumentOperation.delete_session(self.namespace, session_id), *documents])
+        with turn_of(self.namespace, session_id):
+            found = self.engine.documents(self.namespace).search(where={KEY: session_id}, limit=ALL)
+            if not found:
+                raise SessionException(f"the session {session_id!r} does not exist")
+            documents = [operation for one in found for operation in deletes((self.namespace, one.key), one.value)]
+            self.engine.document_batch([DocumentOperation.delete_session(self.namespace, session_id), *documents])
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         agent = session_agent.agent_id
@@ -161,13 +162,18 @@ def _content(blocks: Any) -> list[Part]:
         if call := block.get("toolUse"):
             parts.append(call_of(call["toolUseId"], call["name"], call["input"]))
         elif result := block.get("toolResult"):
-            texts = [one["text"] if "text" in one else json.dumps(one["json"]) for one in result["content"] if {"text", "json"} & set(one)]
+            texts = [(one["text"] or "") if "text" in one else _json(one["json"]) for one in result["content"] if {"text", "json"} & set(one)]
             parts.append({"type": "tool_result", "id": result["toolUseId"], "content": "\n".join(texts)})
         elif cited := block.get("citationsContent"):
             parts += _content(cited.get("content", []))
-        elif block.get("text", "").strip():
+        elif (block.get("text") or "").strip():
             parts.append({"type": "text", "text": block["text"]})
     return parts or [{"type": "text", "text": "(message)"}]
+
+
+def _json(value: Any) -> str:
+    """A value as recalls read it: words stay words, and bytes are described."""
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _read(row: Message) -> SessionMessage | None:

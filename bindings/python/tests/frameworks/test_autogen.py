@@ -37,6 +37,12 @@ async def test_contents_of_every_kind_survive_reopening(tmp_path: Path) -> None:
         results = (await MnemonMemory(engine, "acme/ada").query("anything")).results
     assert all(one.metadata and one.metadata["a"] == [1] and isinstance(one.metadata["score"], float) for one in results)
     assert {one.mime_type for one in results} == {"text/x-note"}
+    # A type of AutoGen's stays one, and a text a text.
+    with Engine() as engine:
+        for mime in [*MemoryMimeType, "text/plain"]:
+            await MnemonMemory(engine, "acme/ada").add(MemoryContent(content=f"of {mime}", mime_type=mime))
+        for one in (await MnemonMemory(engine, "acme/ada").query("of any")).results:
+            assert one.content == f"of {one.mime_type}"
     assert [one.content for one in results if isinstance(one.content, dict)] == [contents[1]]
     assert [one.content.to_base64() for one in results if isinstance(one.content, autogen_core.Image)] == [picture.to_base64()]
     assert {one.content for one in results if isinstance(one.content, str | bytes)} == {"Ada rows.", b"\x00\xff", " ", ""}
@@ -53,6 +59,9 @@ async def test_queries_are_of_the_session_or_of_all_and_users_are_walls(engine: 
     assert await found(memory, "the red kayak in the boathouse", session=None) != await found(memory, "the red kayak in the boathouse")
     assert [hit.message.text for hit in engine.recall("acme/ada", "soup", k=1)] == ["Ada likes soup."]
     assert await found(bob, "When does Ada row?") == await found(memory, " ") == []
+    picture = autogen_core.Image.from_pil(Image.new("RGB", (2, 2), "red"))
+    for content in (picture, b"Ada"):
+        assert (await memory.query(MemoryContent(content=content, mime_type="*"))).results == []
     with pytest.raises(TypeError, match="nonsense"):
         await memory.query("x", nonsense=1)
 

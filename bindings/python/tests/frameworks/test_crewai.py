@@ -1,6 +1,7 @@
 """CrewAI's memory on an engine: what CrewAI's own tests (`foreign/run_frameworks.py`) do not ask."""
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,11 +123,31 @@ def test_lists_are_of_a_scope_newest_first(storage: MnemonStorage) -> None:
     assert ids(storage.list_records()) == ["root", "crews"]
 
 
+def test_a_scope_is_the_same_in_every_spelling(engine: Engine) -> None:
+    storage = MnemonStorage(engine, NAMESPACE)
+    memory = Memory(storage=storage, embedder=storage.embed, llm=Silent(model="none"))
+    spelled = ["club/rowers", "/club/rowers", "//club//rowers/", "", "club"]
+    for scope in spelled:
+        memory.remember(f"Ada rows {len(scope)} times.", scope=scope, categories=["a"], importance=0.5)
+    storage.save([record(f"{at}", scope, vector=storage.embed(["Ada"])[0]) for at, scope in enumerate(spelled)])
+    assert [found.scope for found in storage.list_records("/club/rowers")].count("//club//rowers/") == 2
+    for scope, number in [("/club/rowers", 6), ("club/rowers/", 6), ("/club", 8), ("", 10), (None, 10)]:
+        found = storage.search(storage.embed(["Ada"])[0], scope, limit=20, min_score=-1.0)
+        assert len(found) == storage.count(scope) == number
+    assert storage.list_scopes() == ["/club"] and storage.list_scopes("club") == ["/club/rowers"]
+    moved = memory.update("3", scope="club")
+    assert storage.get_record("3") == moved and storage.count("/club") == 9
+    storage.reset("club/")
+    assert storage.count() == 1 == len(engine.history(NAMESPACE, "/"))
+
+
 def test_vectors_of_another_dimension_are_refused_until_all_is_deleted(storage: MnemonStorage) -> None:
     other = record("other", vector=[1.0, 0.0, 0.0])
     for call in [lambda: storage.save([RECORDS[0], other]), lambda: storage.update(other), lambda: storage.search([1.0, 0.0, 0.0])]:
         with pytest.raises(EmbeddingDimensionMismatchError, match="2-dimensional"):
             call()
+    with pytest.raises(EmbeddingDimensionMismatchError, match="0-dimensional"):
+        storage.search([])
     assert storage.count() == 5
     storage.reset("/crew")
     with pytest.raises(EmbeddingDimensionMismatchError):
@@ -150,7 +171,8 @@ def test_what_others_stored_is_left_alone_and_what_they_changed_is_read(storage:
 
 def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> None:
     storage = MnemonStorage(engine, NAMESPACE)
-    for bad in [record("long", content="x" * 1_100_000), record("deep", "/" + "x" * 600), record("x" * 600), record("")]:
+    no_json = [record("bad", metadata={"at": value}) for value in (float("nan"), NOW, {1}, 2**70)]
+    for bad in [record("long", content="x" * 1_100_000), record("deep", "/" + "x" * 600), record("x" * 600), record(""), *no_json]:
         with pytest.raises(InvalidMessageError):
             storage.save([record("fine"), bad])
     assert storage.count() == 0
@@ -167,6 +189,30 @@ def test_many_threads_lose_nothing(engine: Engine) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(save, range(8)))
     assert MnemonStorage(engine, NAMESPACE).count() == 80
+
+
+def test_a_record_that_is_updated_and_touched_at_once_stays_whole(storage: MnemonStorage) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        touches = [pool.submit(storage.touch_records, ["root"] * 100) for _ in range(3)]
+        for turn in range(100):
+            storage.update(record("root", content=f"{turn}", categories=[f"{turn}"], vector=[1.0, float(turn)]))
+            time.sleep(0.0005)
+            read = storage.get_record("root")
+            assert read is not None and (read.categories, read.embedding) == ([f"{turn}"], [1.0, turn]) and read.content == f"{turn}"
+        for touched in touches:
+            touched.result()
+
+
+def test_of_vectors_that_are_first_at_once_one_says_the_dimension(engine: Engine) -> None:
+    def save(at: int) -> bool:
+        try:
+            MnemonStorage(engine, f"{at // 2}").save([record(f"{at}", vector=[1.0] * (1 + at % 2))])
+            return True
+        except EmbeddingDimensionMismatchError:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(save, range(100))) == 50
 
 
 @pytest.mark.asyncio

@@ -97,6 +97,10 @@ def test_policies_within_a_call_and_over_several(engine: Engine) -> None:
     assert store.write_documents([one, other], DuplicatePolicy.OVERWRITE) == 2
     assert [one.content for one in store.filter_documents()] == ["other"]
     assert store.write_documents([]) == 0
+    assert store.write_documents(iter([Document(id="2"), Document(id="3")])) == 2  # type: ignore[arg-type]
+    assert ids(store.filter_documents()) == ["1", "2", "3"]
+    store.write_documents([Document(id="1", meta={"n": 1})], DuplicatePolicy.OVERWRITE)
+    assert ids(store.filter_documents()) == ["2", "3", "1"]
 
 
 def test_searches_find_by_text_filters_and_vectors(engine: Engine) -> None:
@@ -265,6 +269,10 @@ def test_what_is_wrong_is_refused(engine: Engine) -> None:
         (lambda: store.write_documents([Document(id="x", meta={"at": object()})]), "meta.at"),
         (lambda: store.filter_documents({"field": "meta.year"}), "Invalid filter syntax"),
         (lambda: store.filter_documents(filters("meta.year", "~", 1)), "Unknown comparison operator"),
+        (lambda: store.write_documents(DOCUMENTS[0]), "takes a list"),  # type: ignore[arg-type]
+        (lambda: store.delete_by_filter({}), "call delete_all_documents"),
+        (lambda: store.delete_by_filter(None), "call delete_all_documents"),  # type: ignore[arg-type]
+        (lambda: store.update_by_filter({}, {"old": True}), "which match all documents"),
         (lambda: MnemonTextRetriever(store).run("a", top_k=-1), "top_k is -1"),
         (lambda: MnemonTextRetriever(engine), "takes a MnemonDocumentStore, not Engine"),  # type: ignore[arg-type]
         (lambda: MnemonEmbeddingRetriever(store).run([]), "non-empty list of floats"),

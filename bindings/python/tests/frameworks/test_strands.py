@@ -1,6 +1,7 @@
 """Sessions of Strands agents in an engine. Those of Strands itself are run by `tests/foreign/run_frameworks.py`."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,10 +34,12 @@ ALL_KINDS: list[Any] = [
     {"text": "Where is my kayak?"},
     {"image": {"format": "png", "source": {"bytes": b"\x00\xff"}}},
     {"toolUse": {"toolUseId": "c1", "name": "look", "input": {"at": "boathouse", "deep": 2**70}}},
-    {"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": "A red"}, {"json": {"kayak": 1}}, {"image": {}}]}},
+    {"toolResult": {"toolUseId": "c1", "status": "error", "content": [
+        {"text": "A red"}, {"json": {"kayak": "gemütlich", "photo": b"\xff"}}, {"text": None}, {"image": {}}]}},
     {"citationsContent": {"content": [{"text": "It is cited."}], "citations": []}},
     {"reasoningContent": {"reasoningText": {"text": "Hm."}}},
     {"cachePoint": {"type": "default"}},
+    {"text": None},
 ]
 
 
@@ -86,6 +89,9 @@ def test_recalls_find_messages_and_not_what_was_redacted(engine: Engine) -> None
     engine.flush()
     assert "I row on Thursday." in [hit.message.text for hit in engine.recall("acme/ada", "When does she row?")]
     assert all("4242" not in hit.message.text for hit in engine.recall("acme/ada", "card 4242"))
+    repository.create_message("monday", "atlas", said(2, *ALL_KINDS))
+    engine.flush()
+    assert engine.recall("acme/ada", "gemütlich", k=1)[0].message.metadata["strands_number"] == 2
 
 
 def test_a_changed_text_is_read(engine: Engine) -> None:
@@ -137,6 +143,23 @@ def test_deletions_and_users_keep_apart(engine: Engine) -> None:
     assert engine.history("acme/ada", "monday") == [] == engine.documents("acme/ada").search(limit=100)
     assert len(bob.list_messages("monday", "atlas")) == 1
     filled(engine, "acme/ada")
+
+
+def test_a_session_that_is_deleted_beside_its_agent_is_gone(engine: Engine) -> None:
+    def write(repository: Repository) -> None:
+        with suppress(SessionException):
+            for number in range(20):
+                repository.create_message("monday", "atlas", said(number, {"text": "mine"}))
+
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(40):
+            repository = filled(engine)
+            writing = threads.submit(write, repository)
+            while not engine.history("acme/ada", "monday") and not writing.done():
+                pass
+            repository.delete_session("monday")
+            writing.result()
+            assert engine.history("acme/ada", "monday") == []
 
 
 def test_of_calls_at_once_one_creates_and_all_messages_are_kept(engine: Engine) -> None:
