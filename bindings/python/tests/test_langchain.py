@@ -1,5 +1,6 @@
 """LangChain's standard tests, all of the suites for what there is, and what they do not ask."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ def test_a_history_keeps_messages_as_they_were(tmp_path: Path) -> None:
     messages = [
         SystemMessage("be kind"),
         HumanMessage([{"type": "text", "text": "where is the boat?"}], name="Ada"),
+        HumanMessage("Hello?", name=""),
         AIMessage("", tool_calls=[call]),
         ToolMessage("in the harbour", tool_call_id="c1"),
         AIMessage("In the harbour.", response_metadata={"tokens": 7}),
@@ -143,3 +145,16 @@ def test_a_cache_keeps_chat_answers(tmp_path: Path) -> None:
         MnemonCache(engine, "cache").update("p" * 100_000, "settings", answers)
     with Engine(tmp_path / "memory.redb") as engine:
         assert MnemonCache(engine, "cache").lookup("p" * 100_000, "settings") == answers
+
+
+def test_clearing_a_cache_deletes_its_answers_alone() -> None:
+    with Engine() as engine:
+        cache, history, store = [kind(engine, "n") for kind in (MnemonCache, partial(MnemonChatMessageHistory, session="s"), MnemonByteStore)]
+        history.add_user_message("Hello!")
+        store.mset([("key", b"value")])
+        for size in (1, 1_000_000):
+            cache.update(f"{size}", "settings", [ChatGeneration(message=AIMessage("x" * size))])
+        cache.clear()
+        assert cache.lookup("1", "settings") is cache.lookup("1000000", "settings") is None
+        assert history.messages == [HumanMessage("Hello!")] and store.mget(["key"]) == [b"value"]
+        assert len(engine.documents("n").search(limit=9)) == 1

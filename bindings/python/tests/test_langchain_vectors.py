@@ -131,9 +131,11 @@ async def test_the_index_and_the_messages_of_the_namespace(engine: Engine, store
     assert documents.get(["a"]) == store.get_by_ids(["a"]) == [Document(BOATS[0], id="a", metadata={"n": 0, "kind": "boat"})]
     documents.upsert([Document("The kettle is blue.", id="e")])
     assert store.similarity_search("kettle", k=1) == documents.invoke("kettle") == [Document("The kettle is blue.", id="e")]
-    assert store.delete(["e", "none"]) and ids(documents.get(["e", "d"])) == ["d"]
+    engine.documents(store.namespace).put("mine", {"of": "another program"})
+    assert store.delete(iter(["e", "none"])) and ids(documents.get(["e", "d"])) == ["d"]
     assert await store.adelete() and documents.get(list("abcd")) == store.similarity_search("boat") == []
-    assert [(one["messages"], one["documents"]) for one in engine.namespaces()] == [(1, 0)]
+    assert engine.documents(store.namespace).get("mine")
+    assert [(one["messages"], one["documents"]) for one in engine.namespaces()] == [(1, 1)]
 
 
 def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from langchain_core.load import dumps, loads
 
 from mnemon import AsyncEngine, Engine
 from mnemon._async import engine_of
-from mnemon._values import Place, key_of, read, replace
+from mnemon._values import ALL, Place, deletes, key_of, read, replace
 from mnemon._wait import wait
+
+# In the documents of answers.
+KEY = "langchain_cache"
 
 
 class MnemonCache(BaseCache):
@@ -25,10 +28,12 @@ class MnemonCache(BaseCache):
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
         text = json.dumps([dumps(answer) for answer in return_val])
-        replace(self.engine, {self._place(prompt, llm_string): (text, {})})
+        replace(self.engine, {self._place(prompt, llm_string): (text, {KEY: True})})
 
     def clear(self, **_: Any) -> None:
-        self.engine.delete_namespace(self.namespace)
+        """Deletes the answers, and nothing else of the namespace."""
+        found = self.engine.documents(self.namespace).search(where={KEY: True}, limit=ALL)
+        self.engine.document_batch([operation for one in found for operation in deletes((self.namespace, one.key), one.value)])
 
     def _place(self, prompt: str, llm_string: str) -> Place:
         return self.namespace, key_of(prompt, llm_string)

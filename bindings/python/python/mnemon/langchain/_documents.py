@@ -12,6 +12,9 @@ from mnemon import AsyncEngine, DocumentOperation, Engine
 from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 
+# Documents of LangChain alone, where another program put others.
+OURS: dict[str, Any] = {"page_content": {"$exists": True}}
+
 
 class StoredDocuments:
     """The documents of a namespace. Each call is one commit or one read."""
@@ -44,12 +47,13 @@ class StoredDocuments:
 
     def delete(self, ids: Sequence[str]) -> list[str]:
         """Returns the ids of the documents that were there."""
+        ids = list(ids)
         deleted = self.engine.document_batch([DocumentOperation.delete(self.namespace, key_of(id)) for id in ids])
         return [id for id, was_there in zip(ids, deleted, strict=True) if was_there]
 
     def clear(self) -> None:
-        """Deletes all documents, not the namespace's messages. Cost: a pass over the values."""
-        found = self.engine.documents(self.namespace).search(limit=ALL)
+        """Deletes all documents of LangChain. Cost: a pass over the values of the namespace."""
+        found = self.engine.documents(self.namespace).search(where=OURS, limit=ALL)
         self.engine.document_batch([DocumentOperation.delete(self.namespace, document.key) for document in found])
 
     def vectors(self, documents: Sequence[Document]) -> Any:
@@ -60,8 +64,7 @@ class StoredDocuments:
         """The best documents by meaning and by words, or by a vector alone, whose metadata matches. What is not embedded yet is first."""
         if self.engine.pending():
             self.engine.flush()
-        # Documents of LangChain alone, where another program put others.
-        where = {"page_content": {"$exists": True}} | ({"metadata": where} if where else {})
+        where = OURS | ({"metadata": where} if where else {})
         return self.engine.documents(self.namespace).search(query, where=where, limit=k, vector=vector)
 
 

@@ -61,7 +61,7 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
             _content(message),
             ROLES.get(message.type, "user"),  # type: ignore[arg-type]
             session=self.session,
-            name=message.name,
+            name=message.name or None,
             metadata={KEY: message_to_dict(message)},
         )
 

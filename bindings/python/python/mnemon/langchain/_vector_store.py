@@ -23,7 +23,7 @@ class MnemonVectorStore(VectorStore):
     The vectors are those of the engine's model; or, if the engine has `embedder=GivenVectors(name, dimension)`, those of `embedding`, or
     that `add_embeddings` gives. Without `embedding`, texts are then found by their words. In each search `filter` is a filter on the metadata,
     in the engine's language: `{"price": {"$lt": 10}}`. A search embeds first what is not embedded yet, so it finds what was added just
-    before. The documents of the namespace are the store's alone; its messages stay apart.
+    before. Other documents and the messages of the namespace stay as they are.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str, embedding: Embeddings | None = None) -> None:
@@ -104,7 +104,7 @@ class MnemonVectorStore(VectorStore):
         return self._documents.put([Document(text, metadata=metadata or {}, id=id) for text, metadata, id in rows], vectors)
 
     def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
-        """Deletes the documents with these ids, or all. Ids that no document has are ignored."""
+        """Deletes the documents with these ids, or all of the store. Ids that no document has are ignored."""
         if ids is None:
             self._documents.clear()
         else:
