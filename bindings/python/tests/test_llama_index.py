@@ -196,8 +196,10 @@ async def test_a_message_is_deleted_by_its_place_and_unknown_keys_are_empty() ->
         assert await store.get_messages("t") == [] and await store.get_keys() == ["s"]
         with pytest.raises(ValueError):
             await store.get_messages("s", limit=-1)
+        last = await store.delete_message("s", -1)
+        assert last is not None and last.content == "d" and await store.delete_message("s", -3) is None
         copy = MnemonChatStore(engine=engine, **store.model_dump())
-        assert await copy.count_messages("s", None) == 3 and store.class_name() == "MnemonChatStore"
+        assert await copy.count_messages("s", None) == 2 and store.class_name() == "MnemonChatStore"
         # What another program puts into the session is part of the chat.
         engine.put(NAMESPACE, [Message("e", "assistant", session="s")])
         assert (await store.get_messages("s"))[-1] == ChatMessage(role=MessageRole.ASSISTANT, content="e")

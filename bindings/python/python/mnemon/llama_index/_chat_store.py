@@ -81,9 +81,10 @@ class MnemonChatStore(AsyncDBChatStore):
 
     @_on_a_thread
     def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Deletes the active message at a place of the list that `get_messages` returns, and returns it. In SQL the number is a row's."""
+        """Deletes the active message at a place of the list that `get_messages` returns, -1 being the last, and returns it. In SQL the
+        number is a row's."""
         with _CHANGE:
-            deleted = self._delete(list(islice(self._rows(key, MessageStatus.ACTIVE), idx, idx + 1)))
+            deleted = self._delete(self._rows(key, MessageStatus.ACTIVE)[idx : idx + 1 or None])
         return deleted[0] if deleted else None
 
     @_on_a_thread
