@@ -25,10 +25,10 @@ KEY, VECTOR = "crewai", "crewai_vector"
 class MnemonStorage:
     """The records of CrewAI's `Memory` in a namespace: `Memory(storage=MnemonStorage(engine, "acme/crew"), embedder=...)`.
 
-    A record is a message, whose session is the path of the record's scope, of at most 512 bytes. CrewAI searches by the vectors of its own embedder,
+    A record is a message, whose session is the record's scope, of at most 512 bytes. CrewAI searches by the vectors of its own embedder,
     by cosine; `embed` is one that needs no key and no network. `Engine.recall` finds the records too, with the engine's model and by words.
-    A scope has the scopes below it: `/crew`, which `crew/` is too, has `/crew/sales`, and not `/crews`. Criteria of `delete` must all hold.
-    Metadata are values of JSON. Messages of other programs in the namespace are no records, and are left alone.
+    A scope has the scopes below it: `/crew`, which `crew/` names too, has `/crew/sales`, and not `/crews`. Criteria of `delete` must all
+    hold. Metadata are values of JSON. Messages of other programs in the namespace are no records, and are left alone.
 
     Calls may come from any thread. A call is one commit; of `touch_records`, each record is one. Cost: a search compares the vectors of all
     records below the scope, and a list or a count reads all; a deletion of ids reads these alone.
@@ -104,14 +104,13 @@ class MnemonStorage:
         return [_listed(record) for record in newest[offset : offset + limit]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
-        records = list(self._records(scope))
-        times = sorted((record.created_at for record in records), key=_time)
+        records = sorted(self._records(scope), key=lambda record: _time(record.created_at))
         return ScopeInfo(
             path=normalize_scope_path(scope),
             record_count=len(records),
             categories=sorted({category for record in records for category in record.categories}),
-            oldest_record=times[0] if times else None,
-            newest_record=times[-1] if times else None,
+            oldest_record=records[0].created_at if records else None,
+            newest_record=records[-1].created_at if records else None,
             child_scopes=self.list_scopes(scope),
         )
 

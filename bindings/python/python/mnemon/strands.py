@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._adapters import Part, arguments_of, call_of, needs, text_of, turn_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+# As recalls read a value: its words, and bytes described.
+_json = partial(json.dumps, ensure_ascii=False, default=str)
 # In a message's metadata: the message of Strands as JSON, its agent, and its number.
 KEY, AGENT, NUMBER = "strands", "strands_agent", "strands_number"
 
@@ -162,18 +165,13 @@ def _content(blocks: Any) -> list[Part]:
         if call := block.get("toolUse"):
             parts.append(call_of(call["toolUseId"], call["name"], call["input"]))
         elif result := block.get("toolResult"):
-            texts = [(one["text"] or "") if "text" in one else _json(one["json"]) for one in result["content"] if {"text", "json"} & set(one)]
-            parts.append({"type": "tool_result", "id": result["toolUseId"], "content": "\n".join(texts)})
+            texts = [_json(one["json"]) if "json" in one else one.get("text") for one in result["content"]]
+            parts.append({"type": "tool_result", "id": result["toolUseId"], "content": "\n".join(filter(None, texts))})
         elif cited := block.get("citationsContent"):
             parts += _content(cited.get("content", []))
         elif (block.get("text") or "").strip():
             parts.append({"type": "text", "text": block["text"]})
     return parts or [{"type": "text", "text": "(message)"}]
-
-
-def _json(value: Any) -> str:
-    """A value as recalls read it: words stay words, and bytes are described."""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _read(row: Message) -> SessionMessage | None:
