@@ -129,7 +129,7 @@ async def test_the_index_and_the_messages_of_the_namespace(engine: Engine, store
     engine.put("n", [mnemon.Message("A message about a boat.")])
     documents = MnemonIndex(engine=engine, namespace="n", k=1)
     assert documents.get(["a"]) == store.get_by_ids(["a"]) == [Document(BOATS[0], id="a", metadata={"n": 0, "kind": "boat"})]
-    documents.upsert([Document("The kettle is blue.", id="e")])
+    documents.upsert(iter([Document("The kettle is blue.", id="e")]))
     assert store.similarity_search("kettle", k=1) == documents.invoke("kettle") == [Document("The kettle is blue.", id="e")]
     engine.documents(store.namespace).put("mine", {"of": "another program"})
     assert store.delete(iter(["e", "none"])) and ids(documents.get(["e", "d"])) == ["d"]

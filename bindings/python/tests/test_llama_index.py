@@ -444,6 +444,8 @@ def test_what_cannot_be_said_is_refused(filled: MnemonVectorStore) -> None:
         query(mode=VectorStoreQueryMode.HYBRID, alpha=0.5)
     with pytest.raises(ValueError, match="clear"):
         filled.delete_nodes()
+    with pytest.raises(ValueError, match="clear"):
+        filled.delete_nodes(filters=MetadataFilters(filters=[]))
 
 
 @pytest.mark.asyncio

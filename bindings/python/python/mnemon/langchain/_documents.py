@@ -28,6 +28,7 @@ class StoredDocuments:
 
         `vectors` are given in a database of `GivenVectors`. There a document without text is found by its id as well.
         """
+        documents = list(documents)
         ids = [document.id or str(uuid.uuid4()) for document in documents]
         self.engine.document_batch([
             DocumentOperation.put(

@@ -73,7 +73,7 @@ class MnemonVectorStore(BasePydanticVectorStore):
         self._delete(self._search(where={"metadata.ref_doc_id": ref_doc_id}))
 
     def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
-        if node_ids is None and filters is None:
+        if node_ids is None and not (filters and filters.filters):
             raise InvalidValueError("delete_nodes takes node_ids, filters, or both; clear deletes all nodes")
         self._delete(self._find(node_ids, filters))
 
