@@ -21,7 +21,7 @@ with needs("mnemon.autogen", "autogen-core", "autogen_core"):
 
 _T = TypeVar("_T")
 
-# In a message's metadata: the kind, the MIME type and the metadata of a content, and what is not its text.
+# In a message's metadata: the kind, the MIME type, whether that is AutoGen's own, and the metadata of a content, and what is not its text.
 KEY = "autogen"
 READERS: dict[str, Callable[[str], Any]] = {"image": Image.from_base64, "bytes": unpacked, "json": json.loads, "text": str}
 
@@ -119,10 +119,8 @@ def _text(content: Any) -> str:
 
 def _message(memory: MemoryContent, session: str) -> Message:
     content, text = memory.content, _text(memory.content)
-    mime = memory.mime_type
-    # Of AutoGen's own types, the name.
-    fields: dict[str, Any] = {"mime": mime.name} if isinstance(mime, MemoryMimeType) else {"mime_type": mime}
-    fields |= {"metadata": memory.metadata}
+    is_own, mime = isinstance(memory.mime_type, MemoryMimeType), memory.model_dump(include={"mime_type"})["mime_type"]
+    fields: dict[str, Any] = {"mime_type": mime, "is_own_type": is_own, "metadata": memory.metadata}
     if isinstance(content, Image):
         fields |= {"kind": "image", "data": content.to_base64()}
     elif isinstance(content, bytes):
@@ -141,7 +139,7 @@ def _content(hit: Hit) -> MemoryContent:
     try:
         fields = hit.message.metadata[KEY]
         kind, data = fields["kind"], fields.get("data", hit.message.text)
-        mime = MemoryMimeType[fields["mime"]] if "mime" in fields else fields["mime_type"]
+        mime = MemoryMimeType(fields["mime_type"]) if fields["is_own_type"] else fields["mime_type"]
         return MemoryContent(content=READERS[kind](data), mime_type=mime, metadata=found | (fields["metadata"] or {}))
     except (KeyError, TypeError, ValueError):
         return MemoryContent(content=hit.message.text, mime_type=MemoryMimeType.TEXT, metadata=found)

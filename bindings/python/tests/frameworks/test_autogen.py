@@ -56,6 +56,7 @@ async def test_queries_are_of_the_session_or_of_all_and_users_are_walls(engine: 
     assert await found(memory, "When does she row?") == ["Ada rows on Thursday."]
     assert set(await found(memory, "Ada", k=10)) == {"Ada rows on Thursday.", "Ada likes soup."}
     assert await found(memory, "Ada", k=10, where={"autogen.metadata.topic": "food"}) == ["Ada likes soup."]
+    assert len(await found(memory, "Ada", k=10, where={"autogen.mime_type": "text/plain"})) == 2
     assert await found(memory, "the red kayak in the boathouse", session=None) != await found(memory, "the red kayak in the boathouse")
     assert [hit.message.text for hit in engine.recall("acme/ada", "soup", k=1)] == ["Ada likes soup."]
     assert await found(bob, "When does Ada row?") == await found(memory, " ") == []
