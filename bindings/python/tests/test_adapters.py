@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from agents.testing import ScriptedModel, assistant_message
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_openai_messages
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
-from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores import VectorStoreQuery
 
 import mnemon
 from mnemon import AsyncEngine, Engine, Message
@@ -350,31 +347,3 @@ def test_a_missing_framework_is_named(adapter: str, package: str, module: str, t
         extra = adapter.replace("_", "-")
         assert f"pip install 'mnemon-engine[{extra}]'" in last
         assert last.endswith(f"pip install -U {package}")
-
-
-class Waiting:
-    """An embedder that holds an engine up until it may go on."""
-
-    name, dimension = "waiting", 2
-
-    def __init__(self) -> None:
-        self.go = Event()
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        self.go.wait(20)
-        return [[1.0, 0.0] for _ in texts]
-
-
-def test_a_reader_searches_beside_a_writer_that_still_embeds(tmp_path: Path) -> None:
-    slow, quick = Waiting(), Waiting()
-    quick.go.set()
-    with Engine(tmp_path / "m.redb", embedder=slow) as writer:
-        LangChainVectorStore(writer, "chain").add_texts(["Ada rows."])
-        MnemonVectorStore(engine=writer, namespace="index").add([TextNode(text="Ada rows.")])
-        MnemonStore(writer).put(("graph",), "1", {"text": "Ada rows."})
-        with Engine(tmp_path / "m.redb", embedder=quick, read_only=True) as reader:
-            assert reader.pending() == 3
-            assert len(LangChainVectorStore(reader, "chain").similarity_search("rows")) == 1
-            assert len(MnemonVectorStore(engine=reader, namespace="index").query(VectorStoreQuery(query_str="rows", similarity_top_k=2)).ids) == 1
-            assert len(MnemonStore(reader).search(("graph",), query="rows")) == 1
-        slow.go.set()

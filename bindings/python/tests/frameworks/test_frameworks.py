@@ -1,6 +1,5 @@
 """What the adapters of all frameworks do: they take an engine with `await` or without, name a missing framework, and have an example."""
 
-import asyncio
 import inspect
 import subprocess
 import sys
@@ -10,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from autogen_core.memory import MemoryContent
-from chats import SlowEmbedder
-from haystack import Document
 
 from mnemon import AsyncEngine, Engine
 from mnemon.adk import MnemonMemoryService, MnemonSessionService
@@ -92,16 +88,3 @@ def test_an_example_runs_twice_on_one_file(example: Path, tmp_path: Path) -> Non
         done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert "Thursday" in done.stdout
-
-
-def test_a_reader_searches_beside_a_writer_that_still_embeds(tmp_path: Path) -> None:
-    slow, quick = SlowEmbedder(), SlowEmbedder()
-    quick.go.set()
-    with Engine(tmp_path / "m.redb", embedder=slow) as writer:
-        MnemonDocumentStore(writer, "n").write_documents([Document(id="1", content="Ada rows.")])
-        asyncio.run(MnemonMemory(writer, "n").add(MemoryContent(content="Ada rows.", mime_type="text/plain")))
-        with Engine(tmp_path / "m.redb", embedder=quick, read_only=True) as reader:
-            assert reader.pending() == 2
-            assert [found.id for found in MnemonDocumentStore(reader, "n").search("rows")] == ["1"]
-            assert [found.content for found in asyncio.run(MnemonMemory(reader, "n").query("rows")).results] == ["Ada rows."]
-        slow.go.set()

@@ -22,7 +22,6 @@ from langgraph.store.base import (
 )
 
 from mnemon import AsyncEngine, Document, DocumentOperation, Engine, InvalidValueError
-from mnemon._adapters import embed_pending
 from mnemon._async import engine_of
 from mnemon._values import escaped, labels_in, space_of
 from mnemon._wait import wait
@@ -64,9 +63,9 @@ class MnemonStore(BaseStore):
             for at, op in enumerate(operations)
             if not isinstance(op, PutOp) or last[op.namespace, op.key] == at
         ]
-        if any(isinstance(op, SearchOp) and op.query for op in operations):
+        if any(isinstance(op, SearchOp) and op.query for op in operations) and self.engine.pending():
             # LangGraph's stores find by meaning what was put just before.
-            embed_pending(self.engine)
+            self.engine.flush()
         outcomes = self.engine.document_batch([self._operation(op) for _, op in kept])
         results: list[Result] = [None] * len(operations)
         for (at, op), outcome in zip(kept, outcomes, strict=True):
