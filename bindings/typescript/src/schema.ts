@@ -745,7 +745,7 @@ export interface components {
         };
         Batch: {
             /**
-             * @description Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Default: false.
+             * @description Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Needs the right to write. Default: false.
              * @default false
              */
             flush?: boolean;

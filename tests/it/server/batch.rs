@@ -154,6 +154,33 @@ fn what_was_read_is_replaced_by_one_writer_alone() {
     assert_eq!(server.get("/v1/namespaces/b/sessions").body["sessions"][0]["messages"], 30);
 }
 
+/// Reads show all of another batch or nothing, and numbers are expected as numbers, as JavaScript has them.
+#[test]
+fn reads_see_one_moment() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let put = |key: &str, value: usize| json!({ "op": "put", "namespace": format!("of/{key}"), "key": key, "value": value, "index": [] });
+    let get = |key: &str| json!({ "op": "get", "namespace": format!("of/{key}"), "key": key });
+    let mut reads = vec![get("none"); 200];
+    reads.insert(0, get("a"));
+    reads.extend([get("b"), json!({ "op": "search", "namespace": "of", "below": true })]);
+    outcomes(&server, json!([put("a", 0), put("b", 0)]));
+    thread::scope(|scope| {
+        scope.spawn(|| (1..100).for_each(|value| drop(outcomes(&server, json!([put("a", value), put("b", value)])))));
+        for _ in 0..100 {
+            let read = outcomes(&server, json!(reads));
+            let value = &read[0]["document"]["value"];
+            assert_eq!(&read[201]["document"]["value"], value);
+            assert!(read[202]["documents"].as_array().unwrap().iter().all(|found| found["value"] == *value), "{read}");
+        }
+    });
+    let expect = |value: Value| json!({ "op": "expect", "namespace": "of/a", "key": "c", "value": value });
+    let stored = json!({ "op": "put", "namespace": "of/a", "key": "c", "value": { "sizes": [5.0, -0.0] } });
+    outcomes(&server, json!([stored]));
+    outcomes(&server, json!([expect(json!({ "sizes": [5, 0] }))]));
+    batch(&server, json!([expect(json!({ "sizes": [5, false] }))])).assert_problem(409, "was changed meanwhile");
+}
+
 #[test]
 fn each_operation_needs_its_right_and_a_namespace_that_the_caller_sees() {
     let db = Db::new();
@@ -195,6 +222,12 @@ fn each_operation_needs_its_right_and_a_namespace_that_the_caller_sees() {
     let read = ask(0, json!([{ "op": "get", "namespace": "acme/a", "key": "d" }]));
     assert_eq!(read.body["outcomes"][0]["document"]["value"], 1);
     ask(0, json!([{ "op": "get", "namespace": "acme/a", "key": "d" }, put])).assert_problem(403, "no right to write");
+    // A flush works for the whole database.
+    for (token, status) in [403, 200, 403, 200].into_iter().enumerate() {
+        let token = format!("Bearer {}", tokens[token]);
+        let flush = json!({ "operations": [], "flush": true });
+        assert_eq!(server.send("POST", BATCH, &[("authorization", &token)], Some(flush)).status, status);
+    }
     server.post(BATCH, json!({ "operations": [] })).assert_problem(401, "Authorization");
 }
 

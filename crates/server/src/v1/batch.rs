@@ -50,7 +50,8 @@ struct Batch {
     /// with 1,000 conditions.
     #[schemars(length(max = MAX_OPERATIONS))]
     operations: Vec<Operation>,
-    /// Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Default: false.
+    /// Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Needs the right to write.
+    /// Default: false.
     #[serde(default)]
     flush: bool,
 }
@@ -267,6 +268,9 @@ async fn batch(
     let number = batch.operations.len();
     if number > MAX_OPERATIONS {
         return Err(Problem::bad_request(format!("{number} operations, and {MAX_OPERATIONS} is the most of a batch")));
+    }
+    if batch.flush {
+        caller.require(Right::Write)?;
     }
     let mut reads = Reads::default();
     let operations = batch.operations.into_iter().map(|operation| operation.checked(&caller, &mut reads));
