@@ -144,7 +144,7 @@ pub(crate) struct PageQuery {
 pub(crate) fn page_limit(requested: Option<usize>) -> Result<usize, Problem> {
     match requested.unwrap_or(LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit),
-        limit => Err(Problem::bad_request(format!("a limit of {limit}; give 1 to {MAX_LIMIT}"))),
+        limit => Err(Problem::bad_request(format!("{limit} items on a page; give 1 to {MAX_LIMIT}"))),
     }
 }
 
