@@ -177,9 +177,9 @@ pub(crate) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
     fitting.count().max(1)
 }
 
-/// Returns the bytes of a message that count for a page.
+/// Returns the bytes of a message on a page: those of its metadata and of calls of tools, too.
 pub(crate) fn message_bytes(message: &Message) -> usize {
-    message.text().len() + 512
+    serde_json::to_string(message).map_or(0, |json| json.len())
 }
 
 /// Returns the cursor after the item with this key.

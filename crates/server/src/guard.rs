@@ -111,6 +111,10 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
     if request.body().is_end_stream() {
         return Ok((request, None));
     }
+    if request.headers().get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let detail = "the body is compressed; send it as it is, without the header Content-Encoding";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", detail));
+    }
     let (head, body) = request.into_parts();
     let ousted = CancellationToken::new();
     let place = app.bodies.enter(ousted.clone());
@@ -246,7 +250,11 @@ pub(crate) async fn as_problem(response: Response<Body>) -> Response<Body> {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "media-type",
         _ => "bad-request",
     };
-    let detail = if text.is_empty() { "see the status" } else { text.trim() };
+    let detail = match text.trim() {
+        "" if status == StatusCode::METHOD_NOT_ALLOWED => "this path has other methods, which the header Allow names",
+        "" => "see the status",
+        text => text,
+    };
     Problem::new(status, kind, detail).into_response()
 }
 

@@ -359,7 +359,10 @@ fn bad_requests_are_explained() {
     server.post("/v1/namespaces/a/recall", json!({ "query": "" })).assert_problem(400, "query");
     server.post("/v1/namespaces/a/recall", json!({ "query": "q", "strategy": "magic" })).assert_problem(400, "magic");
     server.get("/v1/nothing").assert_problem(404, "no such route");
-    server.send("PUT", messages, &[], None).assert_problem(405, "");
+    server.send("PUT", messages, &[], None).assert_problem(405, "the header Allow");
+    server
+        .send("POST", messages, &[("content-encoding", "gzip")], Some(json!({ "messages": [] })))
+        .assert_problem(415, "compressed");
     let no_json = format!(
         "POST {messages} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}",
         server.address
