@@ -22,7 +22,7 @@ use tracing::{Instrument, field::Empty};
 use crate::{
     access::{Caller, Right},
     app::App,
-    idempotency::{self, Answers},
+    idempotency::{self, Answers, OnlyRead},
     problem::Problem,
     telemetry,
 };
@@ -286,8 +286,9 @@ pub(crate) async fn keep_answer(
         let response = next.run(Request::from_parts(head, Body::from(body))).await;
         let (head, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.expect("the answer is in memory");
-        let kept = (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone());
-        answers.answers.end(&kept_key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
+        let is_kept = !head.status.is_server_error() && head.extensions.get::<OnlyRead>().is_none();
+        let kept = is_kept.then(|| (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone()));
+        answers.answers.end(&kept_key, kept).await;
         Response::from_parts(head, Body::from(body))
     });
     match run.await {

@@ -296,6 +296,23 @@ fn a_repeated_batch_is_answered_as_the_first() {
     assert_eq!(send("k").body, first.body);
     send("other").assert_problem(409, "was changed meanwhile");
     assert_eq!(server.get("/v1/stats").body["messages"], 1);
+
+    // What is only read takes no place among the answers that are kept, and a large answer takes little.
+    let send = |key: &str, operations: Value| {
+        server.send("POST", BATCH, &[("idempotency-key", key)], Some(json!({ "operations": operations })))
+    };
+    let long = json!({ "op": "put", "namespace": "a", "key": "d", "value": "x".repeat(1_000_000), "index": [] });
+    let get = json!({ "op": "get", "namespace": "a", "key": "d" });
+    assert_eq!(send("reads", json!([get])).body["outcomes"][0]["document"]["value"], 1);
+    assert_eq!(send("long", json!([long])).status, 200);
+    assert_eq!(send("reads", json!([get])).body["outcomes"][0]["document"]["value"], long["value"]);
+    let mut operations = vec![get; 5];
+    operations
+        .push(json!({ "op": "put_messages", "namespace": "a", "messages": [{ "role": "user", "content": "hello" }] }));
+    assert_eq!(send("large", json!(operations)).status, 200);
+    send("large", json!(operations)).assert_problem(409, "too large to keep");
+    assert_eq!(server.get("/v1/stats").body["messages"], 2);
+    assert_eq!(server.send("POST", BATCH, &[("idempotency-key", "k")], Some(put.clone())).body, first.body);
 }
 
 #[test]
