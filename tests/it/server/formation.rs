@@ -138,7 +138,8 @@ fn messages_of_a_client_that_goes_away_are_given_to_the_model() {
     for at in 0..8 {
         let text = format!("fact-{at} {}", "It rains. ".repeat(1000));
         let body = json!({ "messages": [{ "role": "user", "content": text, "session": at.to_string() }] }).to_string();
-        let head = "POST /v1/namespaces/users%2Fada/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
+        let head =
+            "POST /v1/namespaces/users%2Fada/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
         let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let mut stream = server.connect();
         stream.write_all(request.as_bytes()).unwrap();
