@@ -65,6 +65,8 @@ pub(crate) struct App {
     pub(crate) requests: Semaphore,
     /// Places for requests that may take long.
     pub(crate) slow_requests: Semaphore,
+    /// Places for puts that wait until all pending texts are embedded.
+    flushes: Semaphore,
     /// Clients whose bodies are being read.
     pub(crate) bodies: Arc<Crowd>,
     /// Bytes left for the larger bodies that are worked on at a time.
@@ -110,6 +112,7 @@ impl App {
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
             slow_requests: Semaphore::new(limits.max_slow()),
+            flushes: Semaphore::new(limits.max_requests.div_ceil(2)),
             bodies: Crowd::new(limits.max_bodies()),
             body_bytes: Semaphore::new(BODIES * limits.max_body),
             idle_connections: Crowd::new(usize::MAX),
@@ -236,6 +239,11 @@ impl App {
     /// Takes one of the places for slow requests, for a request whose content makes it slow.
     pub(crate) fn slow_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
         self.slow_requests.try_acquire().map_err(|_| Problem::overloaded())
+    }
+
+    /// Takes a place for a put that is to flush. Others keep half of the places for requests, however much is pending.
+    pub(crate) fn flush_place(&self, flush: bool) -> Result<Option<SemaphorePermit<'_>>, Problem> {
+        flush.then(|| self.flushes.try_acquire().map_err(|_| Problem::overloaded())).transpose()
     }
 
     /// Counts a connection until the returned value is dropped.

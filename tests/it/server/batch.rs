@@ -281,6 +281,28 @@ fn bad_batches_are_explained() {
     assert_eq!(server.get("/v1/stats").body["documents"], 0);
 }
 
+/// Puts that wait until the texts of others are embedded leave half of the places to other requests.
+#[test]
+fn puts_that_flush_take_half_of_the_places() {
+    let db = Db::new();
+    let server = Server::with(&db, &["--max-requests", "8"]);
+    let long = |at: usize| json!({ "role": "user", "content": format!("word{at} ").repeat(2500) });
+    let pending = json!({ "messages": (0..150).map(long).collect::<Vec<_>>() });
+    assert_eq!(server.post("/v1/namespaces/a/messages", pending).status, 200);
+    let flush = || {
+        let put = json!({ "op": "put", "namespace": "b", "key": "d", "value": 1, "index": [] });
+        server.post(BATCH, json!({ "operations": [put], "flush": true })).status
+    };
+    thread::scope(|scope| {
+        let flushes: Vec<_> = (0..7).map(|_| scope.spawn(flush)).collect();
+        while flushes.iter().any(|flush| !flush.is_finished()) {
+            assert_eq!(server.get("/v1/namespaces/a").status, 200);
+        }
+        let refused = flushes.into_iter().map(|flush| flush.join().unwrap()).filter(|status| *status == 503).count();
+        assert_eq!(refused, 3);
+    });
+}
+
 #[test]
 fn a_repeated_batch_is_answered_as_the_first() {
     let db = Db::new();
