@@ -69,6 +69,10 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
     def task() -> None:
         try:
             result, error = work(), None
+        except StopIteration as raised:
+            # A future takes none: it would end the coroutine that waits.
+            result, error = None, RuntimeError("the call raised StopIteration")
+            error.__cause__ = raised
         except BaseException as raised:
             result, error = None, raised
         try:
