@@ -69,12 +69,12 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
     def task() -> None:
         try:
             result, error = work(), None
-        except StopIteration as raised:
-            # A future takes none: it would end the coroutine that waits.
-            result, error = None, RuntimeError("the call raised StopIteration")
-            error.__cause__ = raised
         except BaseException as raised:
             result, error = None, raised
+            if isinstance(raised, StopIteration):
+                # A future takes none, so the call would never return.
+                error = RuntimeError("the call raised StopIteration")
+                error.__cause__ = raised
         try:
             loop.call_soon_threadsafe(_answer, future, result, error)
         except RuntimeError:
