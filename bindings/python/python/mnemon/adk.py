@@ -271,6 +271,9 @@ def _parts(said: types.Content | None) -> list[Part]:
 
 
 def _message(event: Event, session: str, key: str) -> Message:
+    stored = event.model_dump_json(exclude_none=True, fallback=str)
+    # As it comes back, where a model that a tool returned is an object.
+    event = Event.model_validate_json(stored)
     parts = _parts(event.content)
     results = parts and all(part["type"] == "tool_result" for part in parts)
     return Message(
@@ -280,7 +283,7 @@ def _message(event: Event, session: str, key: str) -> Message:
         session=session,
         name=event.author or None,
         created_at=datetime.fromtimestamp(event.timestamp, UTC),
-        metadata={key: event.model_dump_json(exclude_defaults=True, fallback=str)},
+        metadata={key: stored},
     )
 
 

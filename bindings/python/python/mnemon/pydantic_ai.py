@@ -174,10 +174,11 @@ def _expect(found: Head | None, revision: str | None, conversation_id: str) -> N
 
 
 def _message(entry: ConversationEntry, session: str) -> Message:
-    parts = _parts([entry.message])
+    stored = JSON.dump_json([entry.message])
+    # As it comes back, where what a tool returned is JSON.
+    parts = _parts(JSON.validate_json(stored))
     role: Any = "assistant" if entry.message.kind == "response" else "tool" if parts[0]["type"] == "tool_result" else "user"
-    metadata = {KEY: JSON.dump_json([entry.message]).decode(), PARENT: entry.parent_id}
-    return Message(parts, role, id=entry.id, session=session, metadata=metadata)
+    return Message(parts, role, id=entry.id, session=session, metadata={KEY: stored.decode(), PARENT: entry.parent_id})
 
 
 def _one(row: Message) -> theirs.ModelMessage:

@@ -118,6 +118,15 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
     assert await store.load("s", scope="ada") is not None and await store.list_conversations(scope="bo") == []
 
 
+async def test_what_tools_return_is_there_again_as_json(engine: Engine) -> None:
+    store = MnemonConversationStore(engine, NAMESPACE)
+    results = [float("nan"), {"at": datetime(2024, 5, 1), "bytes": b"\xff", "days": {1}}, RunUsage(requests=3)]
+    said: list[ModelMessage] = [ModelRequest([ToolReturnPart("look", result, str(at)) for at, result in enumerate(results)])]
+    await store.save(Conversation(messages=said, conversation_id="s"))
+    read = await store.load("s")
+    assert read is not None and read.messages == ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(said))
+
+
 def known(value: Any) -> Any:
     """What two stores have in common: they make ids and revisions of their own."""
     if isinstance(value, Conversation):
