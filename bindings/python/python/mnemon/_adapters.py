@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
-from ._errors import ClosedError, InvalidValueError, MnemonError
+from ._errors import ClosedError, InvalidValueError, MnemonError, ReadOnlyError
 from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
@@ -27,12 +27,18 @@ def turn_of(*names: object) -> Lock:
     return LOCKS[hash(names) % len(LOCKS)]
 
 
+def embed_pending(engine: Engine) -> None:
+    """Embeds what was put just before, so that a search finds it by meaning. An engine for reading only searches what is embedded."""
+    if engine.pending():
+        with suppress(ReadOnlyError):
+            engine.flush()
+
+
 def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hit]:
     """The hits of a text, also of what was put just before; none for a blank text."""
     if not text.strip():
         return []
-    if engine.pending():
-        engine.flush()
+    embed_pending(engine)
     return list(engine.recall(namespace, Query(text, **options)))
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
-from ._mnemon import DocumentOperation, Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message, labels_of
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of, update
 from ._wait import finish, wait
 
@@ -40,9 +40,11 @@ NOTES = "notes"
 class MnemonSessionService(BaseSessionService):
     """ADK's sessions in an engine's file: `Runner(..., session_service=MnemonSessionService(engine))`.
 
-    The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it
-    comes back as it was, and what another program put into the session, or changed there, is read as events, too. States are documents.
-    An event has at most 1 MiB of text and 4 MiB as JSON, a session's id 512 bytes. Spaces around an id are cut off.
+    The sessions of a user are those of the namespace `prefix/app/user`; a prefix is a namespace, or its labels. An event is a message, which
+    recalls there find by its text; it comes back as ADK's service on SQLite gives it back, and what another program put into the session, or
+    changed there, is read as events, too. States are documents.
+    An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its `SaveFilesAsArtifactsPlugin` puts
+    them. A session's id has at most 512 bytes. Spaces around it are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
@@ -50,9 +52,9 @@ class MnemonSessionService(BaseSessionService):
     messages of the session, or the last `num_recent_events`.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "sessions")) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str | Sequence[str] = ("adk", "sessions")) -> None:
         self.engine = engine_of(engine)
-        self.prefix = tuple(prefix)
+        self.prefix = _labels(prefix)
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: State | None = None, session_id: str | None = None
@@ -183,9 +185,9 @@ class MnemonMemoryService(BaseMemoryService):
     given. A call's changes are one commit.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "memory"), k: int = 10) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str | Sequence[str] = ("adk", "memory"), k: int = 10) -> None:
         self.engine = engine_of(engine)
-        self.prefix = tuple(prefix)
+        self.prefix = _labels(prefix)
         self.k = k
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -242,6 +244,10 @@ class MnemonMemoryService(BaseMemoryService):
         # Again for what was added just before, as nothing is added after that.
         while update(self.engine, [deletion], change):
             pass
+
+
+def _labels(prefix: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(labels_of(prefix) if isinstance(prefix, str) else prefix)
 
 
 def _states(state: State) -> list[State]:
