@@ -153,7 +153,8 @@ class MnemonSessionService(BaseSessionService):
     def _list(self, app: str, user: str | None) -> list[Session]:
         space = space_of(*self.prefix, app, *([] if user is None else [user]))
         ids: dict[str, list[str]] = {}
-        for document in self.engine.documents(space).search(where={"session": {"$exists": True}}, below=user is None, limit=ALL):
+        where = {"session": {"$exists": True}, "user": {"$exists": True}}
+        for document in self.engine.documents(space).search(where=where, below=user is None, limit=ALL):
             ids.setdefault(document.value["user"], []).append(document.value["session"])
         sessions = [session for owner in ids for session in self._sessions(app, owner, ids[owner])]
         return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))

@@ -390,6 +390,8 @@ async def test_a_session_reads_what_others_stored_and_changed(engine: Engine) ->
     assert read.events[2].content and [bool(part.inline_data) for part in read.events[2].content.parts or []] == [False, False, True, False, False]
     await service.append_event(read, event("Thanks!"))
     assert len((await service.get_session(**ADA, session_id="s")).events) == 8  # type: ignore[union-attr]
+    engine.documents(space).put("theirs", {"session": "t"})
+    assert [one.id for one in (await service.list_sessions(app_name="club")).sessions] == ["s"]
 
 
 async def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> None:

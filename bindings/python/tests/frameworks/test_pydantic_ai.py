@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
 from mnemon import Engine, InvalidMessageError, Message
@@ -121,10 +122,13 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
 async def test_what_tools_return_is_there_again_as_json(engine: Engine) -> None:
     store = MnemonConversationStore(engine, NAMESPACE)
     results = [float("nan"), {"at": datetime(2024, 5, 1), "bytes": b"\xff", "days": {1}}, RunUsage(requests=3)]
-    said: list[ModelMessage] = [ModelRequest([ToolReturnPart("look", result, str(at)) for at, result in enumerate(results)])]
+    parts = [ToolReturnPart("look", result, str(at)) for at, result in enumerate(results)]
+    said: list[ModelMessage] = [ModelRequest(parts, timestamp=datetime(2024, 5, 1, tzinfo=UTC)), ModelResponse([], timestamp=datetime(2024, 5, 2))]
     await store.save(Conversation(messages=said, conversation_id="s"))
     read = await store.load("s")
     assert read is not None and read.messages == ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(said))
+    times = [datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 2).astimezone()]
+    assert [message.created_at for message in engine.history(NAMESPACE, "s")] == times
 
 
 def known(value: Any) -> Any:
@@ -315,10 +319,10 @@ async def test_an_agent_remembers_recalls_and_forgets(tmp_path: Path) -> None:
         assert (await Agent(model, toolsets=[MnemonToolset(engine, NAMESPACE)], retries=3).run("I row on Thursday.")).output == "Noted."
         [note] = engine.history(NAMESPACE, "notes")
         assert results(seen[-1])[-1] == note.id
-        engine.put(NAMESPACE, [Message("I moved to Oslo.", session="monday")])
+        engine.put(NAMESPACE, [Message("I moved to Oslo.", session="notes")])
         engine.put("acme/bo", ["Bo rows on Sunday."])
     with Engine(tmp_path / "memory.redb") as engine:
-        other = engine.history(NAMESPACE, "monday")[0].id
+        other = engine.history(NAMESPACE, "notes")[1].id
         model, seen = scripted(
             call("recall", query=""), call("recall", query="When does she row?"), call("forget", id=other), call("forget", id=note.id), "Done.",
         )
@@ -326,7 +330,13 @@ async def test_an_agent_remembers_recalls_and_forgets(tmp_path: Path) -> None:
         empty, found, refused, forgotten = results(seen[-1])
         assert "empty" in str(empty) and "take an id" in str(refused) and forgotten == "Forgotten."
         assert [hit["text"] for hit in found] == ["Ada rows on Thursday.", "I moved to Oslo."]
-        assert engine.history(NAMESPACE, "notes") == [] and engine.history(NAMESPACE, "monday")
+        assert [message.text for message in engine.history(NAMESPACE, "notes")] == ["I moved to Oslo."]
+
+
+async def test_an_agent_with_the_model_of_pydantic_ai_for_tests_runs(engine: Engine) -> None:
+    # It calls each tool once, with the argument "a".
+    result = await Agent(TestModel(), toolsets=[MnemonToolset(engine, NAMESPACE)]).run("I row.")
+    assert "Nothing was remembered" in result.output and [note.text for note in engine.history(NAMESPACE, "notes")] == ["a"]
 
 
 async def test_the_event_loop_goes_on() -> None:
