@@ -18,6 +18,8 @@ from ._mnemon import Engine, Hit, Message, Query
 Part = dict[str, Any]
 _T = TypeVar("_T")
 
+# The content of a message that says nothing, which the engine would refuse: a file, which no recall finds.
+EMPTY: list[Part] = [{"type": "file", "uri": "mnemon:empty"}]
 # Adapters share these locks, so that none has to be made for each session.
 LOCKS = [Lock() for _ in range(64)]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message, labels_of
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of, update
@@ -31,8 +31,6 @@ State = dict[str, Any]
 # In a message's metadata: an event as JSON, of a session or of a memory.
 KEY, MEMORY = "adk", "adk_memory"
 STATE = "state"
-# What a message of an event without text and calls says.
-EMPTY: list[Part] = [{"type": "text", "text": "(event)"}]
 # The session of memories that were added without one.
 NOTES = "notes"
 
@@ -298,7 +296,7 @@ def _stored(message: Message, key: str, names: dict[str, str]) -> Event | None:
     """The event that a service stored, with what another program put in the place of its content; `None` if there was none."""
     with suppress(KeyError, TypeError, ValueError):
         event = Event.model_validate_json(message.metadata[key])
-        if text_of(_parts(event.content) or EMPTY) != message.text:
+        if text_of(_parts(event.content)) != message.text:
             event.content = _content(message.role, message.content, names)
         return event
     return None

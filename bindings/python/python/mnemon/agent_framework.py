@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Hit
 from ._mnemon import Message as Stored
@@ -139,7 +139,7 @@ def _parts(message: Message) -> list[Part]:
         elif content.type == "function_result":
             result = content.result if isinstance(content.result, str) else json.dumps(content.result, default=str)
             parts.append({"type": "tool_result", "id": content.call_id or "", "content": result})
-    return parts or [{"type": "text", "text": f"({message.role})"}]
+    return parts or EMPTY
 
 
 def _messages(stored: Stored) -> Iterable[Message]:

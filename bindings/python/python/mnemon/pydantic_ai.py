@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, update
@@ -202,7 +202,7 @@ def _parts(messages: Sequence[theirs.ModelMessage]) -> list[Part]:
             said = [part.content] if isinstance(part.content, str) else part.content
             texts = [text for item in said if isinstance(text := getattr(item, "content", item), str) and text.strip()]
             parts += [{"type": "text", "text": text} for text in texts]
-    return parts or [{"type": "text", "text": f"({messages[0].kind})"}]
+    return parts or EMPTY
 
 
 def _converted(message: Message, names: dict[str, str]) -> Iterator[theirs.ModelMessage]:

@@ -105,7 +105,7 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
     read = await store.load("s")
     assert read == saved and read is not None and read.revision == saved.revision
     assert [message.text for message in engine.history(NAMESPACE, "s")] == [
-        "Look!", "I look.", '{"found":["kayak",null]}', "(response)", "(request)", "(request)",
+        "Look!", "I look.", '{"found":["kayak",null]}', "", "", "",
     ]
     assert model_messages(engine.history(NAMESPACE, "s")) == MESSAGES
     window = await store.load("s", limit=2)
