@@ -38,9 +38,9 @@ NOTES = "notes"
 class MnemonSessionService(BaseSessionService):
     """ADK's sessions in an engine's file: `Runner(..., session_service=MnemonSessionService(engine))`.
 
-    The sessions of a user are those of the namespace `prefix/app/user`; a prefix is a namespace, or its labels. An event is a message, which
-    recalls there find by its text; it comes back as ADK's service on SQLite gives it back, and what another program put into the session, or
-    changed there, is read as events, too. States are documents.
+    The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it comes
+    back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as events, too.
+    States are documents.
     An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its `SaveFilesAsArtifactsPlugin` puts
     them. A session's id has at most 512 bytes. Spaces around it are cut off.
 
@@ -50,9 +50,9 @@ class MnemonSessionService(BaseSessionService):
     messages of the session, or the last `num_recent_events`.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str | Sequence[str] = ("adk", "sessions")) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str = "adk/sessions") -> None:
         self.engine = engine_of(engine)
-        self.prefix = _labels(prefix)
+        self.prefix = labels_of(prefix)
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: State | None = None, session_id: str | None = None
@@ -184,9 +184,9 @@ class MnemonMemoryService(BaseMemoryService):
     given. A call's changes are one commit.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str | Sequence[str] = ("adk", "memory"), k: int = 10) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str = "adk/memory", k: int = 10) -> None:
         self.engine = engine_of(engine)
-        self.prefix = _labels(prefix)
+        self.prefix = labels_of(prefix)
         self.k = k
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -243,10 +243,6 @@ class MnemonMemoryService(BaseMemoryService):
         # Again for what was added just before, as nothing is added after that.
         while update(self.engine, [deletion], change):
             pass
-
-
-def _labels(prefix: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(labels_of(prefix) if isinstance(prefix, str) else prefix)
 
 
 def _states(state: State) -> list[State]:

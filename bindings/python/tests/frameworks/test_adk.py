@@ -401,6 +401,10 @@ async def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> Non
     ]:
         with pytest.raises(error):
             await service.create_session(**(ADA | options))
+    with pytest.raises(TypeError, match="a str is needed"):
+        MnemonMemoryService(engine, prefix=("adk", "memory"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidNamespaceError, match="is empty"):
+        MnemonSessionService(engine, prefix="")
     session = await service.create_session(**ADA, session_id="s")
     for error, bad in [(InvalidMessageError, event("x" * 1_100_000, n=1)), (MnemonError, event("x", author="y" * 600, n=1))]:
         with pytest.raises(error):
