@@ -89,8 +89,8 @@ async def test_items_of_every_kind_come_back_as_they_were(engine: Engine) -> Non
         "system", "user", "assistant", "assistant", "tool", "tool", "assistant", "tool", "user", "assistant",
     ]
     assert [message.text for message in stored] == [
-        "Be kind.", "Look at my kayak.", "", "", "It lies in the boathouse.", "The paddle is broken.", "",
-        "", "", "A fine kayak.",
+        "Be kind.", "Look at my kayak.", "(reasoning)", "", "It lies in the boathouse.", "The paddle is broken.", "",
+        "(computer_call_output)", "(message)", "A fine kayak.",
     ]
     assert stored[3].content == [{"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "kayak"}}]
     engine.flush()

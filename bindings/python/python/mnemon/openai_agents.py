@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, needs, sound_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, sound_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError
 from ._mnemon import Engine, Message
@@ -174,7 +174,7 @@ def _content(item: dict[str, Any]) -> list[dict[str, Any]]:
     if call and text:
         return [{"type": "tool_result", "id": call, "content": text}]
     # What has no text, such as a picture or reasoning, is in the metadata; a message of no content is none.
-    return [{"type": "text", "text": text}] if text.strip() else EMPTY
+    return [{"type": "text", "text": text if text.strip() else f"({kind})"}]
 
 
 def _texts(content: Any) -> list[str]:

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 
 from mnemon import AsyncEngine, DocumentOperation, Engine, Message
-from mnemon._adapters import EMPTY, Part, Turn, arguments_of, data_of, described, kept, turns_of
+from mnemon._adapters import Part, Turn, arguments_of, data_of, described, kept, turns_of
 from mnemon._async import engine_of
 from mnemon._wait import awaited, wait
 
@@ -73,7 +73,7 @@ def _content(message: BaseMessage) -> list[Part]:
     parts: list[Part] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     for call in getattr(message, "tool_calls", []):
         parts.append({"type": "tool_call", "id": call["id"] or "", "name": call["name"], "arguments": call["args"]})
-    return parts or EMPTY
+    return parts or [{"type": "text", "text": f"({message.type})"}]
 
 
 def _messages(row: Message) -> list[BaseMessage]:
