@@ -30,7 +30,7 @@ def turn_of(*names: object) -> Lock:
 
 
 def embed_pending(engine: Engine) -> None:
-    """Embeds what was put just before, so that a search finds it by meaning. An engine for reading only searches what is embedded."""
+    """Embeds what was put just before, so that a search finds it by meaning. An engine for reading only finds it by words."""
     if engine.pending():
         with suppress(ReadOnlyError):
             engine.flush()

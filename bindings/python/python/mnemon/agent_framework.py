@@ -76,9 +76,9 @@ class MnemonHistoryProvider(HistoryProvider):
 class MnemonContextProvider(ContextProvider):
     """Gives a run what a recall finds for its input in a namespace, and stores its input and its answer there.
 
-    What the current session said is left out of what is found: a history provider has that. With a `MnemonHistoryProvider` of the same
-    namespace, which stores the messages already, say `store=False`. What is found is a user's message before the input, whose origins are
-    in `additional_properties["_attribution"]`.
+    What the current session said is left out of what is found: a history provider has that; after a restart too if it is a
+    `MnemonHistoryProvider`. With one of the same namespace, which stores the messages already, say `store=False`. What is found is a user's
+    message before the input, whose origins are in `additional_properties["_attribution"]`.
     """
 
     DEFAULT_SOURCE_ID = "mnemon"
