@@ -38,11 +38,10 @@ NOTES = "notes"
 class MnemonSessionService(BaseSessionService):
     """ADK's sessions in an engine's file: `Runner(..., session_service=MnemonSessionService(engine))`.
 
-    The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it comes
-    back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as events, too.
-    States are documents.
-    An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its `SaveFilesAsArtifactsPlugin` puts
-    them. A session's id has at most 512 bytes. Spaces around it are cut off.
+    The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it
+    comes back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as events,
+    too. States are documents. An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its
+    `SaveFilesAsArtifactsPlugin` puts them. A session's id has at most 512 bytes. Spaces around it are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
