@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy
 
-from ._adapters import COMPONENTS, engine_at, needs
+from ._adapters import COMPONENTS, embed_pending, engine_at, needs
 from ._async import AsyncEngine, engine_of
 from ._errors import InvalidValueError
 from ._mnemon import Document as Stored
@@ -133,8 +133,8 @@ class MnemonDocumentStore:
 
     def _find(self, where: Filter | None = None, query: str | None = None, **options: Any) -> list[Stored]:
         """The documents that match. What is not embedded or not in the index yet is so first, for a query or a vector."""
-        if (query is not None or "vector" in options) and self.engine.pending():
-            self.engine.flush()
+        if query is not None or "vector" in options:
+            embed_pending(self.engine)
         ours = {"$and": [{KEY: {"$exists": True}}, where or {}]}
         return self.engine.documents(self.namespace).search(query, where=ours, **{"limit": ALL} | options)
 
