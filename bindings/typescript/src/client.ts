@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * The client of `/v1`: `Mnemon` is a server, `Namespace` a memory in it, `Session` a conversation, `Documents` JSON values under keys.
  * Methods are named as in the Python package, fields as the server sends them.
@@ -27,10 +28,12 @@ export class Mnemon {
   readonly #transport: Transport;
   readonly #onClose: (() => void) | undefined;
 
-  constructor(options: ClientOptions & { onClose?: () => void }) {
+  constructor(options: ClientOptions & { onClose?: (() => void) | undefined }) {
+    const { url } = options;
+    if (!/^https?:\/\//.test(url)) throw new InvalidArgumentError(`the url is ${url}; it must begin with http:// or https://`);
     this.#transport = new Transport(options);
     this.#onClose = options.onClose;
-    this.api = createClient<paths>({ baseUrl: options.url.replace(/\/+$/, ""), pathSerializer, fetch: this.#fetch({ repeatable: false }) });
+    this.api = createClient<paths>({ baseUrl: url.replace(/\/+$/, ""), pathSerializer, bodySerializer, fetch: this.#fetch({ repeatable: false }) });
   }
 
   /** The memory of this name, such as `users/ada`. It need not exist yet. */
@@ -100,10 +103,10 @@ export class Mnemon {
   }
 
   /** Moves the database to another model or precision while it serves. It goes on as long as the progress is read; a later call resumes it. */
-  async *reindex(options: ReindexOptions & CallOptions = {}): AsyncGenerator<ReindexProgress, ReindexReport, undefined> {
+  async *reindex(options: ReindexOptions & Pick<CallOptions, "signal"> = {}): AsyncGenerator<ReindexProgress, ReindexReport, undefined> {
     const [body, call] = divide(options);
     const stream = await data(this.api.POST("/v1/reindex", { body, parseAs: "stream", ...this.slow(call, false) }));
-    for await (const { event, data } of events(stream as ReadableStream<Uint8Array>)) {
+    for await (const { event, data } of events(stream as ReadableStream<Uint8Array>, call.signal)) {
       const sent = { event, data: JSON.parse(data) as unknown } as ReindexEvent;
       if (sent.event === "failed") throw errorOf(sent.data, 200);
       if (sent.event === "done") return sent.data.report;
@@ -114,7 +117,10 @@ export class Mnemon {
 
   /** Returns true if the server answers and can read its database. */
   async ready(options: CallOptions = {}): Promise<boolean> {
-    return this.api.GET("/ready", { parseAs: "text", ...this.repeatable(options) }).then(() => true, () => false);
+    return this.api.GET("/ready", { ...this.repeatable(options) }).then(() => true, () => {
+      options.signal?.throwIfAborted();
+      return false;
+    });
   }
 
   /** Closes the idle connections of a client that `openLocal` returned. Others have none of their own. */
@@ -144,7 +150,8 @@ export class Mnemon {
   #fetch(call: Call): (request: Request) => Promise<Response> {
     return async (request) => {
       const answer = await this.#transport.send(request, call);
-      if (answer.ok) return answer;
+      const kind = answer.headers.get("content-type") ?? "";
+      if (answer.status === 204 || (answer.ok && /json|event-stream|metrics/.test(kind))) return answer;
       const text = await answer.text();
       throw errorOf(parsed(text), answer.status);
     };
@@ -171,7 +178,7 @@ export class Namespace {
 
   /** The namespace `NAME/label`. */
   namespace(label: string): Namespace {
-    return new Namespace(this.mnemon, `${this.name}/${label}`);
+    return new Namespace(this.mnemon, `${this.name}/${given("label", label)}`);
   }
 
   /** A conversation, with a short-term buffer. It need not exist yet. */
@@ -440,17 +447,32 @@ export class Documents {
 /** Writes the parameters of a path. URLs drop the segments `.` and `..`, even encoded: the request would be another one. */
 function pathSerializer(path: string, params: Record<string, unknown>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = String(params[name]);
-    if (value === "" || value === "." || value === "..") {
-      const remedy = "find documents of such keys by a search, and forget them by `forget`";
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; ${remedy}`);
+    const value = given(name, params[name]);
+    if (value === "." || value === "..") {
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; \`batch\` and \`forget\` take it`);
     }
     try {
       return encodeURIComponent(value);
     } catch {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} has half of a surrogate pair; give whole characters`);
+      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} ${HALF}`);
     }
   });
+}
+
+/** Returns a name that was given. Of one that was not, `undefined` in a path, all users who have none would share a memory. */
+function given(name: string, value: unknown): string {
+  if (typeof value === "string" && value !== "") return value;
+  throw new InvalidArgumentError(`the ${name} is ${value === "" ? "empty" : String(value)}; give a text`);
+}
+
+const HALF = "has half of a surrogate pair, as a text that is cut within an emoji; give whole characters, such as text.toWellFormed()";
+
+/** Writes a body as JSON, in which a surrogate is an escape only without its other half. */
+function bodySerializer(body: unknown): string {
+  const text = JSON.stringify(body);
+  const half = text.includes("\\ud") ? /(?:^|[^\\])(?:\\\\)*\\ud/.exec(text) : null;
+  if (half) throw new InvalidArgumentError(`what follows ${text.slice(Math.max(0, half.index - 30), half.index + 1)} ${HALF}`);
+  return text;
 }
 
 async function data<T>(answer: Promise<{ data?: T }>): Promise<Exclude<T, undefined>> {
@@ -479,5 +501,6 @@ function divide<T extends ChangeOptions>(options: T): [Omit<T, keyof ChangeOptio
 }
 
 function key({ idempotencyKey = newId() }: ChangeOptions): { "Idempotency-Key": string } {
+  if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new InvalidArgumentError("an idempotencyKey has 1 to 255 visible ASCII characters");
   return { "Idempotency-Key": idempotencyKey };
 }
