@@ -10,6 +10,7 @@ import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./err
 import { events } from "./events.js";
 import { input, inputs } from "./ids.js";
 import { type ListOptions, Pages } from "./pages.js";
+import { bodySerializer, given, pathSerializer } from "./serializers.js";
 import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
@@ -442,37 +443,6 @@ export class Documents {
     const found = await data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
     return found.documents as FoundDocument<T>[];
   }
-}
-
-/** Writes the parameters of a path. URLs drop the segments `.` and `..`, even encoded: the request would be another one. */
-function pathSerializer(path: string, params: Record<string, unknown>): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = given(name, params[name]);
-    if (value === "." || value === "..") {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; \`batch\` and \`forget\` take it`);
-    }
-    try {
-      return encodeURIComponent(value);
-    } catch {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} ${HALF}`);
-    }
-  });
-}
-
-/** Returns a name that was given. Of one that was not, `undefined` in a path, all users who have none would share a memory. */
-function given(name: string, value: unknown): string {
-  if (typeof value === "string" && value !== "") return value;
-  throw new InvalidArgumentError(`the ${name} is ${value === "" ? "empty" : String(value)}; give a text`);
-}
-
-const HALF = "has half of a surrogate pair, as a text that is cut within an emoji; give whole characters, such as text.toWellFormed()";
-
-/** Writes a body as JSON, in which a surrogate is an escape only without its other half. */
-function bodySerializer(body: unknown): string {
-  const text = JSON.stringify(body);
-  const half = text.includes("\\ud") ? /(?:^|[^\\])(?:\\\\)*\\ud/.exec(text) : null;
-  if (half) throw new InvalidArgumentError(`what follows ${text.slice(Math.max(0, half.index - 30), half.index + 1)} ${HALF}`);
-  return text;
 }
 
 async function data<T>(answer: Promise<{ data?: T }>): Promise<Exclude<T, undefined>> {
