@@ -99,7 +99,7 @@ class LocalServer {
     let refusal: string | undefined;
     while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away))) {
       if (Date.now() > deadline) {
-        const reason = refusal ?? `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
+        const reason = refusal ?? this.#refusal() ?? `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
         throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${reason}`);
       }
       if (this.#child?.exitCode) {
