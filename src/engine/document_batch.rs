@@ -288,6 +288,10 @@ impl Shared {
                 if found.len() == search.wanted() || !seen.insert(text) {
                     continue;
                 }
+                // By its vector alone, a text without one is not found.
+                if query.text.is_empty() && hit.score == 0.0 && !has_vector(&snapshot, origin, &hit.message.id)? {
+                    continue;
+                }
                 let document = document(&snapshot, &text.namespace(), text.key, now)?;
                 let document = document.filter(|document| search.allows(&document.value));
                 found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
@@ -336,6 +340,15 @@ fn newest_documents(
     }
     found.truncate(search.limit);
     Ok(found)
+}
+
+/// Returns whether a message has a vector that is not zero.
+fn has_vector(snapshot: &Snapshot, namespace: &Namespace, id: &str) -> Result<bool> {
+    let Some(generation) = snapshot.generations().serving()? else { return Ok(false) };
+    let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(false) };
+    let Some(seq) = snapshot.messages().seq(namespace, id)? else { return Ok(false) };
+    let vectors = snapshot.vectors().of_seqs(&generation, namespace, &[seq])?;
+    Ok(vectors.iter().flatten().flatten().any(|&component| component != 0.0))
 }
 
 fn document(snapshot: &Snapshot, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {

@@ -4,10 +4,13 @@
 //! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
 //! probe `/health` takes none.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
-    body::{Body, Bytes, HttpBody, to_bytes},
+    body::{Body, BodyDataStream, Bytes, HttpBody, to_bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     middleware::Next,
@@ -32,6 +35,9 @@ const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
 const HEALTH: &str = "/health";
 /// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
 const SMALL_BODY: usize = 64 << 10;
+/// Bodies of the greatest size in the bytes that are taken of a body that is too large, and how long its next bytes are waited for.
+const SKIPPED: usize = 4;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Objects and arrays in the JSON of a body. Each takes up to 700 bytes of memory, however short its text is.
 const MAX_COLLECTIONS: usize = 250_000;
 /// Bytes of an error that axum wrote itself, which is a line of text.
@@ -149,18 +155,33 @@ fn without_secrets(app: &App, body: Bytes) -> Bytes {
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > max as u64 {
+    let declared = body.size_hint().lower();
+    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
+    let mut is_too_large = declared > max as u64;
+    while !is_too_large && let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
+        is_too_large = whole.len() + chunk.len() > max;
+        if !is_too_large {
+            whole.extend_from_slice(&chunk);
+        }
+    }
+    if is_too_large {
+        drop(whole);
+        if declared <= (max * SKIPPED) as u64 {
+            skip(chunks, max * SKIPPED).await;
+        }
         return Err(Problem::too_large(max));
     }
-    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
-        if whole.len() + chunk.len() > max {
-            return Err(Problem::too_large(max));
-        }
-        whole.extend_from_slice(&chunk);
-    }
     Ok(whole.into())
+}
+
+/// Takes more of a body that is refused: a client whose connection is closed while it sends sees no answer.
+async fn skip(mut chunks: BodyDataStream, mut most: usize) {
+    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE, chunks.next()).await
+        && let Some(rest) = most.checked_sub(chunk.len())
+    {
+        most = rest;
+    }
 }
 
 /// Counts the objects and arrays of a JSON text, before memory is spent on them.
