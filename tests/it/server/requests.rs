@@ -319,6 +319,7 @@ fn a_backup_and_a_reindex_with_events() {
     server.put("a", &["one thing", "another thing", "a third"]);
     let backup = server.post("/v1/backup", json!({ "path": "copy.redb" }));
     assert_eq!(backup.status, 204, "{}", backup.body);
+    server.post("/v1/backup", json!({ "path": "none/copy.redb" })).assert_problem(400, "make it first");
     let copied = mnemon::stats(db.folder.path().join("copy.redb")).unwrap();
     assert_eq!(copied.namespaces.iter().map(|one| one.messages).sum::<u64>(), 3);
     let events = server.post("/v1/reindex", json!({ "precision": "i8" })).body;
