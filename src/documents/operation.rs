@@ -86,7 +86,7 @@ pub enum DocumentOperation {
         namespace: Namespace,
         /// The key.
         key: String,
-        /// The value; `None`: there is no document with this key.
+        /// The value, of which numbers are compared as numbers: 5 is 5.0. `None`: there is no document with this key.
         value: Option<Value>,
     },
     /// Puts messages, as [`Engine::put`](crate::Engine::put) does.

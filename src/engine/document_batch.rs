@@ -8,6 +8,7 @@ use super::{core::Core, executor::Lane, shared::Shared, writer::Commit};
 use crate::{
     documents::{Document, DocumentOperation, DocumentOutcome, DocumentSearch, PreparedDocument, check_key, prepare},
     error::{Error, Result},
+    filter::is_equal,
     ids::Namespace,
     message::{Message, Timestamp},
     recall::{Query, RankingStrategy, Scope, TimeUse},
@@ -163,7 +164,12 @@ fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
     let id = transaction.namespaces().id(namespace)?;
     let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
     let value = found.map(|found| found.parse(key)).transpose()?;
-    match value == expected.value {
+    // A client in JavaScript reads 5.0 and sends 5.
+    let is_expected = match (&value, &expected.value) {
+        (Some(value), Some(expected)) => is_equal(value, expected),
+        (value, expected) => value.is_none() && expected.is_none(),
+    };
+    match is_expected {
         true => Ok(()),
         false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
     }
@@ -193,20 +199,22 @@ fn put_outcome(PutResult { new, replaced, unchanged, .. }: PutResult) -> Documen
 
 type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);
 
-/// Runs reads. Returns their outcomes with their positions, and the refreshes that they ask for.
+/// Runs reads. Returns their outcomes with their positions, and the refreshes that they ask for. All but searches that rank see one
+/// moment, so that they show all of another batch or nothing.
 fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
     let (mut outcomes, mut refreshes) = (Vec::new(), Vec::new());
-    let now = Timestamp::now();
+    let (now, snapshot) = (Timestamp::now(), core.shared.store.read()?);
     for (at, read) in reads {
         let (outcome, refreshes_ttl) = match read {
             DocumentOperation::Get { namespace, key, refresh_ttl } => {
-                (DocumentOutcome::Got(core.shared.document(namespace, key, now)?), *refresh_ttl)
+                (DocumentOutcome::Got(document(&snapshot, namespace, key, now)?), *refresh_ttl)
             }
             DocumentOperation::Search { namespace, search } => {
-                (DocumentOutcome::Found(core.shared.search_documents(namespace, search, now)?), search.refresh_ttl)
+                let found = core.shared.search_documents(&snapshot, namespace, search, now)?;
+                (DocumentOutcome::Found(found), search.refresh_ttl)
             }
             DocumentOperation::ListNamespaces(request) => {
-                let all = core.shared.store.read()?.documents().namespaces(None, now)?;
+                let all = snapshot.documents().namespaces(None, now)?;
                 (DocumentOutcome::Namespaces(request.choose(&all)?), false)
             }
             _ => unreachable!("the operation is no read"),
@@ -230,14 +238,10 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
 }
 
 impl Shared {
-    /// Returns the document with this key, unless it has expired.
-    pub(super) fn document(&self, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {
-        document(&self.store.read()?, namespace, key, now)
-    }
-
-    /// Returns the documents that a search finds.
+    /// Returns the documents that a search finds. One that ranks sees later changes, too.
     pub(super) fn search_documents(
         &self,
+        snapshot: &Snapshot,
         namespace: &Namespace,
         search: &DocumentSearch,
         now: Timestamp,
@@ -246,11 +250,11 @@ impl Shared {
             return Ok(Vec::new());
         }
         let namespaces = match search.below {
-            true => self.store.read()?.documents().namespaces(Some(namespace), now)?,
+            true => snapshot.documents().namespaces(Some(namespace), now)?,
             false => vec![namespace.clone()],
         };
         if !search.is_ranked() {
-            return self.newest_documents(&namespaces, search, now);
+            return newest_documents(snapshot, &namespaces, search, now);
         }
         let found = self.ranked_documents(&namespaces, search, now)?;
         Ok(found.into_iter().skip(search.offset).collect())
@@ -284,6 +288,10 @@ impl Shared {
                 if found.len() == search.wanted() || !seen.insert(text) {
                     continue;
                 }
+                // By its vector alone, a text without one is not found.
+                if query.text.is_empty() && hit.score == 0.0 && !has_vector(&snapshot, origin, &hit.message.id)? {
+                    continue;
+                }
                 let document = document(&snapshot, &text.namespace(), text.key, now)?;
                 let document = document.filter(|document| search.allows(&document.value));
                 found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
@@ -294,45 +302,53 @@ impl Shared {
             texts = texts.saturating_mul(WIDENING);
         }
     }
+}
 
-    /// The documents of namespaces that the search wants, the last put first. Those before its offset are not kept, if all are of one
-    /// namespace.
-    fn newest_documents(
-        &self,
-        namespaces: &[Namespace],
-        search: &DocumentSearch,
-        now: Timestamp,
-    ) -> Result<Vec<Document>> {
-        let snapshot = self.store.read()?;
-        let mut found = Vec::new();
-        // Those of several namespaces are sorted first.
-        let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
-        for namespace in namespaces {
-            let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
-            let wanted = (search.wanted() - unwanted).saturating_add(found.len());
-            snapshot.documents().visit(id, now, |key, stored| {
-                if unwanted > 0 && search.filter.is_none() {
-                    unwanted -= 1;
-                    return Ok(true);
+/// The documents of namespaces that the search wants, the last put first. Those before its offset are not kept, if all are of one
+/// namespace.
+fn newest_documents(
+    snapshot: &Snapshot,
+    namespaces: &[Namespace],
+    search: &DocumentSearch,
+    now: Timestamp,
+) -> Result<Vec<Document>> {
+    let mut found = Vec::new();
+    // Those of several namespaces are sorted first.
+    let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
+    for namespace in namespaces {
+        let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
+        let wanted = (search.wanted() - unwanted).saturating_add(found.len());
+        snapshot.documents().visit(id, now, |key, stored| {
+            if unwanted > 0 && search.filter.is_none() {
+                unwanted -= 1;
+                return Ok(true);
+            }
+            let document = from_stored(namespace, key, stored)?;
+            if search.allows(&document.value) {
+                match unwanted.checked_sub(1) {
+                    Some(less) => unwanted = less,
+                    None => found.push(document),
                 }
-                let document = from_stored(namespace, key, stored)?;
-                if search.allows(&document.value) {
-                    match unwanted.checked_sub(1) {
-                        Some(less) => unwanted = less,
-                        None => found.push(document),
-                    }
-                }
-                Ok(found.len() < wanted)
-            })?;
-        }
-        // Those of one namespace keep their order.
-        if namespaces.len() > 1 {
-            found.sort_by_key(|document| Reverse(document.updated_at));
-            found.drain(..search.offset.min(found.len()));
-        }
-        found.truncate(search.limit);
-        Ok(found)
+            }
+            Ok(found.len() < wanted)
+        })?;
     }
+    // Those of one namespace keep their order.
+    if namespaces.len() > 1 {
+        found.sort_by_key(|document| Reverse(document.updated_at));
+        found.drain(..search.offset.min(found.len()));
+    }
+    found.truncate(search.limit);
+    Ok(found)
+}
+
+/// Returns whether a message has a vector that is not zero.
+fn has_vector(snapshot: &Snapshot, namespace: &Namespace, id: &str) -> Result<bool> {
+    let Some(generation) = snapshot.generations().serving()? else { return Ok(false) };
+    let Some(namespace) = snapshot.namespaces().id(namespace)? else { return Ok(false) };
+    let Some(seq) = snapshot.messages().seq(namespace, id)? else { return Ok(false) };
+    let vectors = snapshot.vectors().of_seqs(&generation, namespace, &[seq])?;
+    Ok(vectors.iter().flatten().flatten().any(|&component| component != 0.0))
 }
 
 fn document(snapshot: &Snapshot, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {

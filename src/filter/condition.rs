@@ -122,7 +122,7 @@ pub(super) fn is_deeper(value: &Value, depth: usize) -> bool {
 }
 
 /// Returns true if two values are equal. Numbers are equal if they are the same number, however they are written.
-fn is_equal(a: &Value, b: &Value) -> bool {
+pub(crate) fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => order_of_numbers(a, b) == Ordering::Equal,
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_equal(a, b)),

@@ -7,5 +7,6 @@ mod condition;
 mod fields;
 mod metadata_filter;
 
+pub(crate) use condition::is_equal;
 pub(crate) use fields::{FieldPath, Fields, MessageField};
 pub use metadata_filter::MetadataFilter;

@@ -92,7 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`], [`Error::NewerSchema`],
-    /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::InvalidConfig`] for the path `:memory:`.
+    /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::InvalidConfig`] for an empty path and for `:memory:`.
     pub(crate) fn open(path: &Path, config: &Config, create: bool) -> Result<Self> {
         check_name(path)?;
         // A file that is to take the place of this one takes that of the file itself, not of a link to it.
@@ -478,13 +478,16 @@ fn merge(all: &mut ChangedKeys, more: ChangedKeys) {
     }
 }
 
-/// Refuses the name by which SQLite opens a database in memory.
+/// Refuses an empty path, and the name by which SQLite opens a database in memory.
 fn check_name(path: &Path) -> Result<()> {
-    if path != Path::new(":memory:") {
+    let reason = if path == Path::new(":memory:") {
+        "\":memory:\" is not the path of a file; a database in memory is opened without a path; write \"./:memory:\" for \
+         a file of this name"
+    } else if path.as_os_str().is_empty() {
+        "the path of the database is empty; give the path of a file, such as \"memory.redb\""
+    } else {
         return Ok(());
-    }
-    let reason = "\":memory:\" is not the path of a file; a database in memory is opened without a path; write \
-                  \"./:memory:\" for a file of this name";
+    };
     Err(Error::InvalidConfig { reason: reason.into() })
 }
 

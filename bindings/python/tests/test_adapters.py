@@ -16,6 +16,8 @@ from agents.testing import ScriptedModel, assistant_message
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_openai_messages
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock, ToolCallBlock
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores.types import VectorStoreQuery
 
 import mnemon
 from mnemon import AsyncEngine, Engine, Message
@@ -261,6 +263,18 @@ def test_searches_of_langchain_leave_out_documents_of_others() -> None:
         assert [found.page_content for found in store.similarity_search("a red boat")] == ["a blue boat"]
         assert store.similarity_search("a red boat", filter={"colour": "red"}) == []
         assert MnemonIndex(engine=engine, namespace="n").invoke("boat") == store.similarity_search("boat")
+
+
+def test_searches_read_beside_the_program_that_writes(tmp_path: Path) -> None:
+    with Engine(tmp_path / "m.redb") as engine:
+        MnemonStore(engine).put(("store",), "k", {"text": "a red boat"})
+        LangChainVectorStore(engine, "chain").add_texts(["a red boat"])
+        MnemonVectorStore(engine=engine, namespace="nodes").add([TextNode(text="a red boat")])
+    with Engine(tmp_path / "m.redb", read_only=True) as engine:
+        assert engine.pending()
+        assert len(MnemonStore(engine).search(("store",), query="boat")) == 1
+        assert len(LangChainVectorStore(engine, "chain").similarity_search("boat")) == 1
+        assert len(MnemonVectorStore(engine=engine, namespace="nodes").query(VectorStoreQuery(query_str="boat")).nodes or []) == 1
 
 
 ADAPTERS: list[tuple[Callable[..., Any], dict[str, str]]] = [

@@ -5,7 +5,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import trio
@@ -80,22 +80,62 @@ def test_the_loop_goes_on_while_calls_wait() -> None:
     asyncio.run(main())
 
 
+PAIRS: list[tuple[type, type]] = [
+    (Engine, AsyncEngine),
+    (mnemon.Documents, mnemon.AsyncDocuments),
+    (mnemon.Memory, mnemon.AsyncMemory),
+    (mnemon.Profile, mnemon.AsyncProfile),
+    (mnemon.Collection, mnemon.AsyncCollection),
+]
+
+
 def test_nothing_of_the_engine_is_missing() -> None:
     """`AsyncEngine.engine.model` and `AsyncDocuments.documents.namespace` need no wait."""
-    pairs = [
-        (Engine, AsyncEngine),
-        (mnemon.Documents, mnemon.AsyncDocuments),
-        (mnemon.Memory, mnemon.AsyncMemory),
-        (mnemon.Profile, mnemon.AsyncProfile),
-        (mnemon.Collection, mnemon.AsyncCollection),
-    ]
     missing = {
         name
-        for plain, awaited in pairs
+        for plain, awaited in PAIRS
         for name, _ in inspect.getmembers(plain)
         if not name.startswith("_") and not hasattr(awaited, name)
     }
     assert missing == {"model", "namespace"}
+
+
+def defaults(method: Any) -> dict[str, Any]:
+    """The arguments of a method with their defaults; those of a `TypedDict` of options have none of their own."""
+    [_, *parameters] = inspect.signature(method).parameters.values()
+    found = {}
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            [options] = get_args(parameter.annotation)
+            found.update(dict.fromkeys(options.__annotations__, ...))
+        else:
+            found[parameter.name.removeprefix("r#")] = parameter.default
+    return found
+
+
+def test_each_method_takes_what_it_takes_without_await() -> None:
+    methods = [(plain, awaited, name) for plain, awaited in PAIRS for name in vars(plain) if inspect.isfunction(getattr(awaited, name, None))]
+    assert len(methods) > 70
+    for plain, awaited, name in methods:
+        with_await, without = defaults(getattr(awaited, name)), defaults(getattr(plain, name))
+        assert with_await == {key: ... if with_await.get(key) is ... else value for key, value in without.items()}, (plain, name)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_stop_iteration_ends_the_call(loop: str) -> None:
+    """A future does not take one, so the call would never return."""
+
+    class Ended:
+        def model_dump(self) -> dict[str, Any]:
+            raise StopIteration
+
+    async def main() -> None:
+        async with await AsyncEngine.open() as engine:
+            with pytest.raises(RuntimeError) as raised:
+                await engine.put("acme/ada", Ended())
+            assert isinstance(raised.value.__cause__, StopIteration)
+
+    LOOPS[loop](main)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * The client of `/v1`: `Mnemon` is a server, `Namespace` a memory in it, `Session` a conversation, `Documents` JSON values under keys.
  * Methods are named as in the Python package, fields as the server sends them.
@@ -9,6 +10,7 @@ import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./err
 import { events } from "./events.js";
 import { input, inputs } from "./ids.js";
 import { type ListOptions, Pages } from "./pages.js";
+import { bodySerializer, given, pathSerializer } from "./serializers.js";
 import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
@@ -27,10 +29,12 @@ export class Mnemon {
   readonly #transport: Transport;
   readonly #onClose: (() => void) | undefined;
 
-  constructor(options: ClientOptions & { onClose?: () => void }) {
+  constructor(options: ClientOptions & { onClose?: (() => void) | undefined }) {
+    const { url } = options;
+    if (!/^https?:\/\//.test(url)) throw new InvalidArgumentError(`the url is ${url}; it must begin with http:// or https://`);
     this.#transport = new Transport(options);
     this.#onClose = options.onClose;
-    this.api = createClient<paths>({ baseUrl: options.url.replace(/\/+$/, ""), pathSerializer, fetch: this.#fetch({ repeatable: false }) });
+    this.api = createClient<paths>({ baseUrl: url.replace(/\/+$/, ""), pathSerializer, bodySerializer, fetch: this.#fetch({ repeatable: false }) });
   }
 
   /** The memory of this name, such as `users/ada`. It need not exist yet. */
@@ -100,10 +104,10 @@ export class Mnemon {
   }
 
   /** Moves the database to another model or precision while it serves. It goes on as long as the progress is read; a later call resumes it. */
-  async *reindex(options: ReindexOptions & CallOptions = {}): AsyncGenerator<ReindexProgress, ReindexReport, undefined> {
+  async *reindex(options: ReindexOptions & Pick<CallOptions, "signal"> = {}): AsyncGenerator<ReindexProgress, ReindexReport, undefined> {
     const [body, call] = divide(options);
     const stream = await data(this.api.POST("/v1/reindex", { body, parseAs: "stream", ...this.slow(call, false) }));
-    for await (const { event, data } of events(stream as ReadableStream<Uint8Array>)) {
+    for await (const { event, data } of events(stream as ReadableStream<Uint8Array>, call.signal)) {
       const sent = { event, data: JSON.parse(data) as unknown } as ReindexEvent;
       if (sent.event === "failed") throw errorOf(sent.data, 200);
       if (sent.event === "done") return sent.data.report;
@@ -114,7 +118,10 @@ export class Mnemon {
 
   /** Returns true if the server answers and can read its database. */
   async ready(options: CallOptions = {}): Promise<boolean> {
-    return this.api.GET("/ready", { parseAs: "text", ...this.repeatable(options) }).then(() => true, () => false);
+    return this.api.GET("/ready", { ...this.repeatable(options) }).then(() => true, () => {
+      options.signal?.throwIfAborted();
+      return false;
+    });
   }
 
   /** Closes the idle connections of a client that `openLocal` returned. Others have none of their own. */
@@ -144,7 +151,8 @@ export class Mnemon {
   #fetch(call: Call): (request: Request) => Promise<Response> {
     return async (request) => {
       const answer = await this.#transport.send(request, call);
-      if (answer.ok) return answer;
+      const kind = answer.headers.get("content-type") ?? "";
+      if (answer.status === 204 || (answer.ok && /json|event-stream|metrics/.test(kind))) return answer;
       const text = await answer.text();
       throw errorOf(parsed(text), answer.status);
     };
@@ -171,7 +179,7 @@ export class Namespace {
 
   /** The namespace `NAME/label`. */
   namespace(label: string): Namespace {
-    return new Namespace(this.mnemon, `${this.name}/${label}`);
+    return new Namespace(this.mnemon, `${this.name}/${given("label", label)}`);
   }
 
   /** A conversation, with a short-term buffer. It need not exist yet. */
@@ -437,22 +445,6 @@ export class Documents {
   }
 }
 
-/** Writes the parameters of a path. URLs drop the segments `.` and `..`, even encoded: the request would be another one. */
-function pathSerializer(path: string, params: Record<string, unknown>): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = String(params[name]);
-    if (value === "" || value === "." || value === "..") {
-      const remedy = "find documents of such keys by a search, and forget them by `forget`";
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} cannot be in a path; ${remedy}`);
-    }
-    try {
-      return encodeURIComponent(value);
-    } catch {
-      throw new InvalidArgumentError(`${name} ${JSON.stringify(value)} has half of a surrogate pair; give whole characters`);
-    }
-  });
-}
-
 async function data<T>(answer: Promise<{ data?: T }>): Promise<Exclude<T, undefined>> {
   return (await answer).data as Exclude<T, undefined>;
 }
@@ -479,5 +471,6 @@ function divide<T extends ChangeOptions>(options: T): [Omit<T, keyof ChangeOptio
 }
 
 function key({ idempotencyKey = newId() }: ChangeOptions): { "Idempotency-Key": string } {
+  if (!/^[!-~]{1,255}$/.test(idempotencyKey)) throw new InvalidArgumentError("an idempotencyKey has 1 to 255 visible ASCII characters");
   return { "Idempotency-Key": idempotencyKey };
 }

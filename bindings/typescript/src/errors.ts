@@ -159,5 +159,8 @@ export function errorOf(answer: unknown, status: number): MnemonError {
     return new Kind(detail, { type, status });
   }
   const text = typeof answer === "string" ? answer.slice(0, 200) : "";
-  return new MnemonError(`the answer has the status ${status} and is none of mnemon's; check the url: ${text}`, { status });
+  const what = `the answer has the status ${status} and is none of mnemon's`;
+  // A proxy's, which may have passed the request on.
+  if ([408, 502, 503, 504].includes(status)) return new OutcomeUnknownError(`${what}; what the call changes is stored or not: ${text}`, { status });
+  return new MnemonError(`${what}; check the url: ${text}`, { status });
 }

@@ -5,13 +5,17 @@ export interface ServerEvent {
   data: string;
 }
 
-export async function* events(stream: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent, void, undefined> {
+/** The events until the stream ends, or its connection does; throws the signal's reason. */
+export async function* events(stream: ReadableStream<Uint8Array>, signal?: AbortSignal): AsyncGenerator<ServerEvent, void, undefined> {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
   let text = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(() => {
+        signal?.throwIfAborted();
+        return { done: true, value: undefined };
+      });
       text += decoder.decode(value, { stream: !done });
       const blocks = text.split("\n\n");
       text = blocks.pop() ?? "";

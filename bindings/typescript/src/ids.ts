@@ -9,7 +9,7 @@ type Input = components["schemas"]["MessageInput"] & { id: string };
 /** Returns a message with an id. */
 export function input(message: MessageLike, makeId: (fields: object) => string): Input {
   const fields = (typeof message === "string" ? { role: "user", content: message } : message) as MessageInput;
-  return { ...(fields as components["schemas"]["MessageInput"]), id: fields.id ?? makeId(fields) };
+  return { ...(fields as components["schemas"]["MessageInput"]), id: fields?.id ?? makeId(fields) };
 }
 
 /** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */

@@ -16,22 +16,25 @@ import { type ClientOptions, unlessAborted } from "./transport.js";
 
 export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetries"> {
   /** The command. Default: `$MNEMON_BINARY`, the package of this platform, or `mnemon` in the PATH. */
-  binary?: string;
+  binary?: string | undefined;
   /** The model of a new database, a folder or a name. Default: that of the database, or else static-en-256. */
-  model?: string;
+  model?: string | undefined;
   /** A file with the key of the database. Default: `$MNEMON_KEY`, or no encryption. */
-  keyFile?: string;
+  keyFile?: string | undefined;
   /** Seconds without a client after which the server ends. Default: 600. */
-  idleSeconds?: number;
+  idleSeconds?: number | undefined;
   /** Start the server so that it replaces keys, tokens and card numbers by marks. */
-  removeSecrets?: boolean;
+  removeSecrets?: boolean | undefined;
   /** More options of `mnemon serve`, such as `["--llm", "http://localhost:11434/v1", "--llm-model", "llama3.2"]`: see docs/server.md. */
-  serve?: readonly string[];
-  /** Milliseconds that a server may take to open its database and listen. Default: 60,000. */
-  startTimeoutMs?: number;
+  serve?: readonly string[] | undefined;
+  /** Milliseconds that a server may take to open its database and listen. Default: 60,000. One that cannot start is reported at once. */
+  startTimeoutMs?: number | undefined;
 }
 
 const POLL_MS = 20;
+/** What a server says that lost a race for the database, and how long the one that won is waited for before another is started. */
+const OPEN_ELSEWHERE = /already open/;
+const RACE_MS = 500;
 /** Shorter than the 20 s after which the server closes an idle connection: a request would meet its end. */
 const IDLE_CONNECTION_MS = 10_000;
 
@@ -92,12 +95,21 @@ class LocalServer {
   async #connect(): Promise<void> {
     const { startTimeoutMs = 60_000 } = this.#options;
     const deadline = Date.now() + startTimeoutMs;
-    for (;;) {
-      const answers = await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away);
-      if (answers) return;
-      // One that lost a race for the database ends, and the one that won is found.
-      if (!this.#child || this.#child.exitCode !== null || this.#child.signalCode !== null) await this.#start();
-      if (Date.now() > deadline) throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${this.#reason()}`);
+    let startAt = 0;
+    let refusal: string | undefined;
+    while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away))) {
+      if (Date.now() > deadline) {
+        const reason = refusal ?? this.#refusal() ?? `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
+        throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${reason}`);
+      }
+      if (this.#child?.exitCode) {
+        this.#child = undefined;
+        refusal = this.#refusal();
+        if (refusal !== undefined && !OPEN_ELSEWHERE.test(refusal)) throw new NotConnectedError(`no server of ${this.#file} can be started: ${refusal}`);
+        startAt = Date.now() + RACE_MS;
+      } else if (Date.now() >= startAt && (!this.#child || this.#child.exitCode === 0 || this.#child.signalCode !== null)) {
+        await this.#start();
+      }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
   }
@@ -119,10 +131,10 @@ class LocalServer {
     this.#child = child;
   }
 
-  /** Returns why no server can be started: tries it once more, and reads what it says. */
-  #reason(): string {
-    const { stderr } = spawnSync(this.#binary, this.#arguments(), { encoding: "utf8", timeout: 2_000, stdio: ["ignore", "ignore", "pipe"] });
-    return stderr.trim() || `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
+  /** Returns why no server can be started: tries it once more, and reads what it says. Undefined if it starts. */
+  #refusal(): string | undefined {
+    const tried = spawnSync(this.#binary, this.#arguments(), { encoding: "utf8", timeout: 2_000, stdio: ["ignore", "ignore", "pipe"] });
+    return tried.status ? tried.stderr.trim() : undefined;
   }
 
   #send(request: Request, body: Buffer): Promise<Response> {

@@ -745,7 +745,7 @@ export interface components {
         };
         Batch: {
             /**
-             * @description Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Default: false.
+             * @description Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Needs the right to write. Default: false.
              * @default false
              */
             flush?: boolean;
@@ -2523,7 +2523,7 @@ export interface components {
              * Format: double
              * @description Minutes after which a message that is put without `expires_at` expires: a millisecond to a thousand years. `null`: never.
              */
-            ttl_minutes?: number | null;
+            ttl_minutes: number | null;
         };
         /** @description The kind of thing that a recall finds and that k counts. */
         Unit: "message" | "turn" | "session";

@@ -7,33 +7,33 @@
  * memory, so a key alone does not make a call repeatable after a lost connection: the server may have been started anew.
  */
 
-import { ConnectionLostError, MnemonError, NotConnectedError, TimeLimitError } from "./errors.js";
+import { ConnectionLostError, InvalidArgumentError, MnemonError, NotConnectedError, TimeLimitError } from "./errors.js";
 
 export interface ClientOptions {
   /** The server's address, such as `http://127.0.0.1:7411`. */
   url: string;
   /** A token of the server, or what returns one for each request. */
-  token?: string | (() => string | Promise<string>);
+  token?: string | (() => string | Promise<string>) | undefined;
   /** Milliseconds that a call may take, with all its attempts. Default: 60,000; none for calls that the server does not limit either. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** How often a request is repeated at most. Default: 4. */
-  maxRetries?: number;
+  maxRetries?: number | undefined;
   /** Sends a request. Default: the global `fetch`. */
-  fetch?: (request: Request) => Promise<Response>;
+  fetch?: ((request: Request) => Promise<Response>) | undefined;
 }
 
 /** Options of every call. */
 export interface CallOptions {
   /** Ends the call. What it changes may be stored all the same. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
   /** Milliseconds that this call may take. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
 }
 
 /** Options of calls that change something. */
 export interface ChangeOptions extends CallOptions {
   /** A text of your own, up to 255 characters: a call with the same key and arguments is answered as the first. Default: a new one. */
-  idempotencyKey?: string;
+  idempotencyKey?: string | undefined;
 }
 
 /** What a call says to the transport beside its request. */
@@ -47,7 +47,7 @@ const TIMEOUT_MS = 60_000;
 const MAX_RETRIES = 4;
 const MAX_PAUSE_MS = 5_000;
 /** How runtimes say that there was no connection. A browser does not say. */
-const NOT_CONNECTED = /ECONNREFUSED|ConnectionRefused|connection refused|ENOENT|ENOTFOUND|EAI_AGAIN|failed to lookup/i;
+const NOT_CONNECTED = /bad port|certificate|ECONNREFUSED|ConnectionRefused|connection refused|ENOENT|ENOTFOUND|EAI_AGAIN|failed to lookup/i;
 
 export class Transport {
   readonly #options: ClientOptions;
@@ -61,7 +61,8 @@ export class Transport {
     const { timeoutMs = call.slow ? undefined : (this.#options.timeoutMs ?? TIMEOUT_MS) } = call;
     // Not `AbortSignal.timeout`, whose timer would outlive the call and keep Deno from its end.
     const limit = new AbortController();
-    const timer = timeoutMs === undefined ? undefined : setTimeout(() => limit.abort(), timeoutMs);
+    // A longer timer would end at once.
+    const timer = timeoutMs === undefined || timeoutMs >= 2 ** 31 ? undefined : setTimeout(() => limit.abort(), timeoutMs);
     const signal = call.signal ? AbortSignal.any([call.signal, limit.signal]) : limit.signal;
     const { method, url } = request;
     const headers = new Headers(request.headers);
@@ -71,11 +72,12 @@ export class Transport {
     try {
       for (let retries = 0; ; retries++) {
         const { token } = this.#options;
-        if (token !== undefined) headers.set("authorization", `Bearer ${typeof token === "function" ? await token() : token}`);
+        if (token !== undefined) headers.set("authorization", bearer(typeof token === "function" ? await token() : token));
         const last = retries >= (this.#options.maxRetries ?? MAX_RETRIES);
         let pause = Math.min(MAX_PAUSE_MS, 100 * 2 ** retries) * (0.5 + Math.random() / 2);
         try {
-          const sent = new Request(url, { method, headers, signal, ...(body?.byteLength ? { body } : {}) });
+          // A put that is redirected may arrive as a read, and be answered as one.
+          const sent = new Request(url, { method, headers, signal, redirect: "manual", ...(body?.byteLength ? { body } : {}) });
           const answer = await whole(await (this.#options.fetch ?? fetch)(sent));
           if (last || !(await mayRepeat(answer, call.repeatable))) return answer;
           pause = Math.max(pause, 1000 * (Number(answer.headers.get("retry-after")) || 0));
@@ -101,6 +103,9 @@ export class Transport {
 /** Reads the answer to its end, unless it is a stream of events: a connection that is lost on the way counts as lost. */
 async function whole(answer: Response): Promise<Response> {
   if (answer.headers.get("content-type")?.startsWith("text/event-stream")) return answer;
+  if (answer.type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(answer.status)) {
+    throw new MnemonError(`the url is redirected to ${answer.headers.get("location") ?? "another"}; give the address of the server itself`);
+  }
   const body = await answer.arrayBuffer();
   const { status, headers } = answer;
   return new Response(body.byteLength ? body : null, { status, headers });
@@ -118,14 +123,20 @@ async function mayRepeat(answer: Response, repeatable: boolean): Promise<boolean
 /** Returns what an error of `fetch` and its cause say. */
 function textOf(error: unknown): string {
   const { code, message, cause } = error as { code?: string; message?: string; cause?: { code?: string; message?: string } };
-  return [code, message, cause?.code, cause?.message].join(" ");
+  return [code, message, cause?.code, cause?.message].filter(Boolean).join(" ");
 }
 
 function failureOf(cause: unknown, url: string, unanswered: boolean): MnemonError {
   const { origin } = new URL(url);
-  if (!unanswered) return new NotConnectedError(`there is no server at ${origin}; start one with \`mnemon serve\`, or check the url`, { cause });
+  const said = textOf(cause);
+  if (!unanswered) return new NotConnectedError(`there is no server at ${origin}; start one with \`mnemon serve\`, or check the url (${said})`, { cause });
   const remedy = "what the call changes is stored or not: look before you repeat it";
-  return new ConnectionLostError(`the connection to ${origin} failed before there was an answer; ${remedy}`, { cause });
+  return new ConnectionLostError(`the connection to ${origin} failed before there was an answer (${said}); ${remedy}`, { cause });
+}
+
+function bearer(token: string): string {
+  if (/[^\t -~]/.test(token.trim())) throw new InvalidArgumentError("the token has other characters than those of ASCII; check what was copied");
+  return `Bearer ${token}`;
 }
 
 /** Waits for a promise, and throws the signal's reason as soon as it is aborted. */

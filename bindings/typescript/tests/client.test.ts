@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import * as mnemon from "mnemon-engine";
@@ -91,6 +93,11 @@ describe("messages", () => {
       await assert.rejects(ada.documents.delete(name), mnemon.InvalidArgumentError);
       await assert.rejects(ada.session(name).delete(), mnemon.InvalidArgumentError);
       await assert.rejects(client.namespace(name).deleteNamespace(), mnemon.InvalidArgumentError);
+    }
+    assert.throws(() => ada.namespace(undefined as never), /the label is undefined/);
+    for (const name of [undefined, null, 7] as never[]) {
+      await assert.rejects(client.namespace(name).put("Of nobody."), new RegExp(`the namespace is ${name}`));
+      await assert.rejects(ada.documents.get(name), new RegExp(`the key is ${name}`));
     }
     assert.equal((await ada.info()).messages, 1);
     const place = { namespace: ada.name, key: "." };
@@ -306,7 +313,24 @@ describe("errors", () => {
     await check(ada.put("x".repeat(9 << 20)), mnemon.TooLargeError, /bytes/);
     await ada.put("one", { idempotencyKey: ada.name });
     await check(ada.put("two", { idempotencyKey: ada.name }), mnemon.IdempotencyKeyReusedError, /new one/);
-    await check(new Mnemon({ url: nowhere, maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve/);
+    await check(ada.put("three", { idempotencyKey: "ключ" }), mnemon.InvalidArgumentError, /visible ASCII/);
+    await check(ada.put(null as never), mnemon.InvalidArgumentError, /role/);
+    await check(new Mnemon({ url: nowhere, maxRetries: 1 }).stats(), mnemon.NotConnectedError, /mnemon serve.*ECONNREFUSED/);
+    await check(new Mnemon({ url: server.url, token: "ключ" }).stats(), mnemon.InvalidArgumentError, /token/);
+    for (const url of ["localhost:7411", "", undefined] as string[]) {
+      assert.throws(() => new Mnemon({ url }), (error) => error instanceof mnemon.InvalidArgumentError && /http:\/\//.test(error.message));
+    }
+  });
+
+  test("say that a text has half of a character, and where", async () => {
+    const ada = space();
+    const check = (call: Promise<unknown>) => assert.rejects(call, (error) => error instanceof mnemon.InvalidArgumentError && /Rowing\W.*half of a surrogate pair/.test(error.message));
+    await check(ada.put("Rowing \ud83d"));
+    await check(ada.put("Rowing \\\udea3!"));
+    await check(ada.documents.put("k", { "Rowing \ud83d": 1 }));
+    const whole = "\\ud83d \\\\udea3 🚣 \ud7ff";
+    await ada.put({ id: "1", role: "user", content: whole });
+    assert.equal((await ada.get("1"))?.content, whole);
   });
 
   test("of tokens", async () => {
@@ -401,6 +425,43 @@ describe("connections", () => {
     assert.ok(Date.now() - began < 5_000);
     proxy.fault = undefined;
     assert.equal((await through.stats()).version.length > 0, true);
+  });
+
+  test("have the time that they are given, however long", async () => {
+    for (const timeoutMs of [2 ** 31, Infinity]) assert.ok(await new Mnemon({ url: server.url, timeoutMs }).stats());
+    assert.equal(await client.ready(), true);
+    await assert.rejects(client.ready({ signal: AbortSignal.abort(new Error("mine")) }), /mine/);
+  });
+
+  test("to something else than a server of mnemon are errors, which say so", async () => {
+    const other = async (listener: RequestListener, call: (to: Mnemon) => Promise<unknown>, Kind: typeof mnemon.MnemonError, text: RegExp, requests = 1) => {
+      let count = 0;
+      const listening = createServer((request, answer) => (count++, listener(request, answer)));
+      await new Promise<void>((resolve) => listening.listen(0, "127.0.0.1", resolve));
+      try {
+        const to = new Mnemon({ url: `http://127.0.0.1:${(listening.address() as AddressInfo).port}`, maxRetries: 1 });
+        await assert.rejects(call(to), (error) => error instanceof Kind && text.test(error.message));
+        assert.equal(count, requests);
+      } finally {
+        listening.closeAllConnections();
+        listening.close();
+      }
+    };
+    const put = (to: Mnemon) => to.namespace("a").session("s").put("x");
+    await other((_, answer) => answer.setHeader("content-type", "text/html").end("<html>"), put, mnemon.MnemonError, /200 and is none of mnemon's.*<html>/);
+    await other((_, answer) => answer.end(), (to) => to.namespace("a").documents.put("k", 1), mnemon.MnemonError, /none of mnemon's/);
+    // A redirected POST arrives as a GET, which lists the session: nothing would be stored.
+    const moved = { location: `${server.url}/v1/namespaces/a/sessions/s/messages` };
+    for (const status of [301, 308]) await other((_, answer) => answer.writeHead(status, moved).end(), put, mnemon.MnemonError, /redirected to http.*messages/);
+    await other((_, answer) => answer.writeHead(504).end("late"), put, mnemon.OutcomeUnknownError, /504.*stored or not/, 2);
+    const reindex = async (to: Mnemon) => {
+      for await (const progress of to.reindex()) assert.deepEqual(progress, { done: 1 });
+    };
+    const cut: RequestListener = (_, answer) => {
+      answer.setHeader("content-type", "text/event-stream").write('event: progress\ndata: {"done":1}\n\n');
+      setTimeout(() => answer.destroy(), 50);
+    };
+    await other(cut, reindex, mnemon.MnemonError, /the server ended during the reindex/);
   });
 
   test("a server that is started anew is found, and has what it acknowledged", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { InvalidArgumentError, MnemonError, NotConnectedError } from "mnemon-engine";
@@ -108,14 +108,22 @@ describe("openLocal", () => {
     writeFileSync(damaged, "this is no database");
     const check = (call: Promise<unknown>, Kind: new (text: string) => Error, text: RegExp) =>
       assert.rejects(call, (error) => error instanceof Kind && text.test(error.message));
-    await check(openLocal(damaged, { startTimeoutMs: 300 }), NotConnectedError, /no-database\.redb.* 300 ms: .*no-database\.redb/s);
+    const began = Date.now();
+    await check(openLocal(damaged), NotConnectedError, /no server of .*no-database\.redb can be started: .*no-database\.redb/s);
     await check(openLocal(join(folder, "none", "memory.redb")), InvalidArgumentError, /no folder/);
     for (const path of ["", folder]) await check(openLocal(path), InvalidArgumentError, /no file/);
-    await check(openLocal(file("z.redb"), { serve: ["--none"], startTimeoutMs: 100 }), NotConnectedError, /unexpected argument '--none'/);
+    await check(openLocal(file("z.redb"), { serve: ["--none"] }), NotConnectedError, /unexpected argument '--none'/);
+    await check(openLocal(file("k.redb"), { keyFile: join(folder, "none") }), NotConnectedError, /no encryption key/);
+    assert.ok(Date.now() - began < 30_000, "at once, and not after startTimeoutMs");
     await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
     process.env.XDG_RUNTIME_DIR = join(folder, "open");
     mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
     await assert.rejects(openLocal(file("y.redb")), /not a folder of this user alone/);
+    // A server of which this program does not know holds the file.
+    const held = file("held.redb");
+    process.env.XDG_RUNTIME_DIR = mkdtempSync(join(folder, "other-"));
+    (await openLocal(held)).close();
     process.env.XDG_RUNTIME_DIR = runtime;
+    await check(openLocal(held, { startTimeoutMs: 1_000 }), NotConnectedError, /1000 ms: .*already open/);
   });
 });

@@ -28,6 +28,8 @@ echo '{ "private": true, "type": "module" }' >user/package.json
 cp -r "$source/tests" "$source/examples" user/
 node user/tests/readme.mjs user/readme "$source/README.md" "$checkout/README.md"
 node_modules/.bin/tsc -p user/tests/tsconfig.json
+# A page's program has the types of browsers alone, and looks into those of its packages.
+node_modules/.bin/tsc --noEmit --strict --module nodenext --target es2022 --lib es2022,dom --typeRoots none user/tests/page.ts
 cd user
 [ -n "${FRAMEWORKS:-}" ] || CHECKOUT=$checkout TOOLS=$folder node --test --test-reporter=spec --test-concurrency=2 ${TESTS:-tests/*.test.js}
 [ -n "${TESTS:-}" ] || ../node_modules/.bin/vitest run --config tests/frameworks/vitest.config.ts ${FRAMEWORKS:-}

@@ -157,10 +157,25 @@ pub(crate) fn embedder(model: &str, device: &Device, threads: Option<usize>) -> 
 
 /// Opens what makes the vectors of a database: a model by its folder or name, or nothing for `given:NAME:DIMENSION`.
 pub(crate) fn vectors_of(model: &str, device: &Device, threads: Option<usize>) -> anyhow::Result<Arc<dyn Embedder>> {
-    let Some(given) = model.strip_prefix(GIVEN) else { return Ok(Arc::new(embedder(model, device, threads)?)) };
+    let Some(given) = given_vectors(model)? else { return Ok(Arc::new(embedder(model, device, threads)?)) };
+    Ok(Arc::new(given))
+}
+
+/// Checks that there is a model of this name, without opening it.
+#[cfg(all(feature = "serve", unix))]
+pub(crate) fn check_model(model: &str) -> anyhow::Result<()> {
+    if given_vectors(model)?.is_none() {
+        Model::find(model)?;
+    }
+    Ok(())
+}
+
+/// Reads `given:NAME:DIMENSION`. Returns `None` for another name.
+fn given_vectors(model: &str) -> anyhow::Result<Option<GivenVectors>> {
+    let Some(given) = model.strip_prefix(GIVEN) else { return Ok(None) };
     let (name, dimension) = given.rsplit_once(':').unwrap_or_default();
     match dimension.parse::<NonZeroU16>() {
-        Ok(dimension) if !name.is_empty() => Ok(Arc::new(GivenVectors::new(name, dimension.get().into()))),
+        Ok(dimension) if !name.is_empty() => Ok(Some(GivenVectors::new(name, dimension.get().into()))),
         _ => bail!(
             "{model:?} is no name of given vectors; write given:NAME:DIMENSION with the name of the model that makes them and a \
              dimension from 1 to 65535, such as given:my-model:1536"

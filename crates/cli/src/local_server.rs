@@ -15,6 +15,8 @@ use crate::{database, serve::FormationArgs, usage};
 /// How long a server may take to open its database and listen.
 const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
+/// Time from one start to the next, of servers that end at once.
+const RESTART: Duration = Duration::from_secs(1);
 
 /// The database of a server, and how the server is started.
 #[derive(clap::Args)]
@@ -44,11 +46,13 @@ pub(crate) struct LocalServer {
     socket: PathBuf,
     /// The servers that this process started, to be reaped.
     children: Vec<Child>,
+    /// When the next one may be started.
+    next_start: Instant,
 }
 
 impl LocalServer {
     pub(crate) fn new(args: ServerArgs) -> anyhow::Result<Self> {
-        Ok(LocalServer { socket: socket::path(&args.db)?, args, children: Vec::new() })
+        Ok(LocalServer { socket: socket::path(&args.db)?, args, children: Vec::new(), next_start: Instant::now() })
     }
 
     /// Returns until when a server must have answered.
@@ -63,8 +67,9 @@ impl LocalServer {
                 return Ok(stream);
             }
             self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            if self.children.is_empty() {
+            if self.children.is_empty() && Instant::now() >= self.next_start {
                 self.start()?;
+                self.next_start = Instant::now() + RESTART;
             }
             self.pause(deadline).await?;
         }
@@ -74,8 +79,9 @@ impl LocalServer {
     pub(crate) async fn pause(&self, deadline: Instant) -> anyhow::Result<()> {
         if Instant::now() > deadline {
             let db = self.args.db.display();
+            let model = self.args.model.as_ref().map(|model| format!(" --model {model}")).unwrap_or_default();
             bail!(
-                "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}` says why",
+                "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}{model}` says why",
                 START.as_secs()
             );
         }
@@ -87,9 +93,10 @@ impl LocalServer {
     /// ends.
     fn start(&mut self) -> anyhow::Result<()> {
         use std::os::unix::process::CommandExt;
+        // Nobody sees what the server says of its arguments.
+        self.args.model.as_deref().map_or(Ok(()), database::check_model)?;
         let formation = self.args.formation.to_arguments();
         if !formation.is_empty() {
-            // Nobody sees what the server says of them.
             let checked = usage::this_program()?.args(["serve", "--check"]).args(&formation).output()?;
             let said = String::from_utf8_lossy(&checked.stderr);
             ensure!(checked.status.success(), "{}", said.trim().trim_start_matches("error: "));

@@ -20,8 +20,8 @@ use crate::{
 
 /// Write everything that a database stores to a file, as JSON Lines that `import` reads.
 ///
-/// Messages, sessions with their buffers, windows and batches, block states, checkpoints, and documents. No vectors:
-/// the importing database makes its own. The export shows one moment, needs no model, and may be made while a program
+/// Messages, sessions with their buffers, windows and batches, block states, checkpoints, and documents. No vectors but
+/// given ones: the importing database makes its own. The export shows one moment, needs no model, and may be made while a program
 /// uses the database. Whoever may not read the database may not read the new file.
 #[derive(clap::Args)]
 pub(crate) struct ExportArgs {

@@ -38,6 +38,9 @@ use crate::{
     telemetry::Metrics,
 };
 
+/// Time after which messages are looked for whose put nobody waits for.
+const LATER: Duration = Duration::from_secs(10);
+
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
 
@@ -62,6 +65,8 @@ pub(crate) struct App {
     pub(crate) requests: Semaphore,
     /// Places for requests that may take long.
     pub(crate) slow_requests: Semaphore,
+    /// Places for puts that wait until all pending texts are embedded.
+    flushes: Semaphore,
     /// Clients whose bodies are being read.
     pub(crate) bodies: Arc<Crowd>,
     /// Bytes left for the larger bodies that are worked on at a time.
@@ -107,6 +112,7 @@ impl App {
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
             slow_requests: Semaphore::new(limits.max_slow()),
+            flushes: Semaphore::new(limits.max_requests.div_ceil(2)),
             bodies: Crowd::new(limits.max_bodies()),
             body_bytes: Semaphore::new(BODIES * limits.max_body),
             idle_connections: Crowd::new(usize::MAX),
@@ -137,12 +143,9 @@ impl App {
         let Some(tokens) = self.formation.batch_tokens(namespace) else {
             return Ok(self.engine.put(namespace, messages).await?);
         };
-        let sessions: BTreeSet<String> = messages.iter().map(|message| message.session.clone()).collect();
-        let report = self.engine.put_in_batches(namespace, lists(messages, tokens)).await?;
-        for session in sessions {
-            self.formation.look_at(namespace.clone(), session, Duration::ZERO);
-        }
-        Ok(report)
+        let sessions = messages.iter().map(|message| (namespace.clone(), message.session.clone())).collect();
+        let look = Look::when_stored(&self.formation, sessions);
+        look.after(self.engine.put_in_batches(namespace, lists(messages, tokens)).await)
     }
 
     /// Runs a batch of operations on documents and messages. The model is given new messages as by [`App::put`].
@@ -155,11 +158,8 @@ impl App {
             sessions.extend(messages.iter().map(|message| (namespace.clone(), message.session.clone())));
             *operation = DocumentOperation::PutInBatches { namespace, lists: lists(messages, tokens) };
         }
-        let outcomes = self.engine.document_batch(operations).await?;
-        for (namespace, session) in sessions {
-            self.formation.look_at(namespace, session, Duration::ZERO);
-        }
-        Ok(outcomes)
+        let look = Look::when_stored(&self.formation, sessions);
+        look.after(self.engine.document_batch(operations).await)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.
@@ -241,6 +241,11 @@ impl App {
         self.slow_requests.try_acquire().map_err(|_| Problem::overloaded())
     }
 
+    /// Takes a place for a put that is to flush. Others keep half of the places for requests, however much is pending.
+    pub(crate) fn flush_place(&self, flush: bool) -> Result<Option<SemaphorePermit<'_>>, Problem> {
+        flush.then(|| self.flushes.try_acquire().map_err(|_| Problem::overloaded())).transpose()
+    }
+
     /// Counts a connection until the returned value is dropped.
     pub(crate) fn connected(self: &Arc<Self>) -> Connected {
         self.connections.fetch_add(1, Ordering::Relaxed);
@@ -254,6 +259,37 @@ impl App {
         while idle < time {
             tokio::time::sleep(step).await;
             idle = if self.connections.load(Ordering::Relaxed) == 0 { idle + step } else { Duration::ZERO };
+        }
+    }
+}
+
+/// Has the model look at sessions when their new messages are stored. If nobody waits for that, because the client went away or its
+/// time is over, they are stored all the same, and are looked at later.
+struct Look<'a> {
+    formation: &'a Formation,
+    sessions: BTreeSet<(Namespace, String)>,
+    delay: Duration,
+}
+
+impl<'a> Look<'a> {
+    fn when_stored(formation: &'a Formation, sessions: BTreeSet<(Namespace, String)>) -> Self {
+        Look { formation, sessions, delay: LATER }
+    }
+
+    /// Takes the result of storing them.
+    fn after<T>(mut self, stored: mnemon::Result<T>) -> Result<T, Problem> {
+        match stored.is_ok() {
+            true => self.delay = Duration::ZERO,
+            false => self.sessions.clear(),
+        }
+        Ok(stored?)
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        for (namespace, session) in std::mem::take(&mut self.sessions) {
+            self.formation.look_at(namespace, session, self.delay);
         }
     }
 }

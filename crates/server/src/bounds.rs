@@ -144,7 +144,7 @@ pub(crate) struct PageQuery {
 pub(crate) fn page_limit(requested: Option<usize>) -> Result<usize, Problem> {
     match requested.unwrap_or(LIMIT) {
         limit @ 1..=MAX_LIMIT => Ok(limit),
-        limit => Err(Problem::bad_request(format!("a limit of {limit}; give 1 to {MAX_LIMIT}"))),
+        limit => Err(Problem::bad_request(format!("{limit} items on a page; give 1 to {MAX_LIMIT}"))),
     }
 }
 
@@ -177,9 +177,9 @@ pub(crate) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
     fitting.count().max(1)
 }
 
-/// Returns the bytes of a message that count for a page.
+/// Returns the bytes of a message on a page: those of its metadata and of calls of tools, too.
 pub(crate) fn message_bytes(message: &Message) -> usize {
-    message.text().len() + 512
+    serde_json::to_string(message).map_or(0, |json| json.len())
 }
 
 /// Returns the cursor after the item with this key.

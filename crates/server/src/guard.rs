@@ -4,10 +4,13 @@
 //! A body is read before the request takes a place among those that run, so a slow client keeps no place from others. The
 //! probe `/health` takes none.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
-    body::{Body, Bytes, HttpBody, to_bytes},
+    body::{Body, BodyDataStream, Bytes, HttpBody, to_bytes},
     extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Response, StatusCode, header},
     middleware::Next,
@@ -22,7 +25,7 @@ use tracing::{Instrument, field::Empty};
 use crate::{
     access::{Caller, Right},
     app::App,
-    idempotency::{self, Answers},
+    idempotency::{self, Answers, OnlyRead},
     problem::Problem,
     telemetry,
 };
@@ -32,6 +35,9 @@ const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
 const HEALTH: &str = "/health";
 /// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
 const SMALL_BODY: usize = 64 << 10;
+/// Bodies of the greatest size in the bytes that are taken of a body that is too large, and how long its next bytes are waited for.
+const SKIPPED: usize = 4;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Objects and arrays in the JSON of a body. Each takes up to 700 bytes of memory, however short its text is.
 const MAX_COLLECTIONS: usize = 250_000;
 /// Bytes of an error that axum wrote itself, which is a line of text.
@@ -111,6 +117,10 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
     if request.body().is_end_stream() {
         return Ok((request, None));
     }
+    if request.headers().get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let detail = "the body is compressed; send it as it is, without the header Content-Encoding";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", detail));
+    }
     let (head, body) = request.into_parts();
     let ousted = CancellationToken::new();
     let place = app.bodies.enter(ousted.clone());
@@ -145,18 +155,33 @@ fn without_secrets(app: &App, body: Bytes) -> Bytes {
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
-    if body.size_hint().lower() > max as u64 {
+    let declared = body.size_hint().lower();
+    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
+    let mut is_too_large = declared > max as u64;
+    while !is_too_large && let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
+        is_too_large = whole.len() + chunk.len() > max;
+        if !is_too_large {
+            whole.extend_from_slice(&chunk);
+        }
+    }
+    if is_too_large {
+        drop(whole);
+        if declared <= (max * SKIPPED) as u64 {
+            skip(chunks, max * SKIPPED).await;
+        }
         return Err(Problem::too_large(max));
     }
-    let (mut whole, mut chunks) = (Vec::new(), body.into_data_stream());
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Problem::bad_request(format!("the body was not received: {error}")))?;
-        if whole.len() + chunk.len() > max {
-            return Err(Problem::too_large(max));
-        }
-        whole.extend_from_slice(&chunk);
-    }
     Ok(whole.into())
+}
+
+/// Takes more of a body that is refused: a client whose connection is closed while it sends sees no answer.
+async fn skip(mut chunks: BodyDataStream, mut most: usize) {
+    while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE, chunks.next()).await
+        && let Some(rest) = most.checked_sub(chunk.len())
+    {
+        most = rest;
+    }
 }
 
 /// Counts the objects and arrays of a JSON text, before memory is spent on them.
@@ -246,7 +271,11 @@ pub(crate) async fn as_problem(response: Response<Body>) -> Response<Body> {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "media-type",
         _ => "bad-request",
     };
-    let detail = if text.is_empty() { "see the status" } else { text.trim() };
+    let detail = match text.trim() {
+        "" if status == StatusCode::METHOD_NOT_ALLOWED => "this path has other methods, which the header Allow names",
+        "" => "see the status",
+        text => text,
+    };
     Problem::new(status, kind, detail).into_response()
 }
 
@@ -278,8 +307,9 @@ pub(crate) async fn keep_answer(
         let response = next.run(Request::from_parts(head, Body::from(body))).await;
         let (head, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.expect("the answer is in memory");
-        let kept = (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone());
-        answers.answers.end(&kept_key, Some(kept).filter(|(status, ..)| !status.is_server_error())).await;
+        let is_kept = !head.status.is_server_error() && head.extensions.get::<OnlyRead>().is_none();
+        let kept = is_kept.then(|| (head.status, head.headers.get(header::CONTENT_TYPE).cloned(), body.clone()));
+        answers.answers.end(&kept_key, kept).await;
         Response::from_parts(head, Body::from(body))
     });
     match run.await {

@@ -15,7 +15,7 @@ use axum::{
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 
 pub(crate) const HEADER: &str = "idempotency-key";
 const KEPT: Duration = Duration::from_secs(24 * 3600);
@@ -23,6 +23,12 @@ const MAX_KEYS: usize = 10_000;
 const MAX_KEY_BYTES: usize = 255;
 /// Bytes of all answers that are kept; the oldest are dropped first.
 const MAX_BYTES: usize = 64 << 20;
+/// Bytes of an answer that is kept. A larger one would take the place of many, so an error that says so is kept instead.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// In the extensions of an answer to a request that changed nothing, which is not kept.
+#[derive(Clone)]
+pub(crate) struct OnlyRead;
 
 /// A caller's key. Those of two callers may be equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -111,7 +117,11 @@ impl Answers {
     /// Keeps the answer of a request. `None`: the server failed, and the request may be tried again.
     pub(crate) async fn end(&self, key: &Key, answer: Option<(StatusCode, Option<HeaderValue>, Bytes)>) {
         let mut entries = self.0.lock().await;
-        let Some((status, media_type, body)) = answer else { return entries.remove(key) };
+        let (status, media_type, body) = match answer {
+            None => return entries.remove(key),
+            Some((.., body)) if body.len() > MAX_ANSWER => too_large_to_keep(),
+            Some(answer) => answer,
+        };
         let bytes = body.len();
         if let Some(entry) = entries.by_key.get_mut(key) {
             entry.state = State::Done(status, media_type, body);
@@ -119,6 +129,14 @@ impl Answers {
         }
         while entries.bytes > MAX_BYTES && entries.remove_oldest() {}
     }
+}
+
+fn too_large_to_keep() -> (StatusCode, Option<HeaderValue>, Bytes) {
+    let detail =
+        "the first request with this Idempotency-Key was done, and is not done again; its answer was too large to keep";
+    let problem = Problem::new(StatusCode::CONFLICT, "idempotency-answer-dropped", detail);
+    let body = serde_json::to_vec(&problem).expect("a problem is JSON");
+    (StatusCode::CONFLICT, Some(HeaderValue::from_static(problem::MEDIA_TYPE)), body.into())
 }
 
 /// Returns the hash of a request, by which another request with the same key is refused.

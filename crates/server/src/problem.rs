@@ -75,7 +75,10 @@ impl Problem {
     }
 
     pub(crate) fn too_large(max_body: usize) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", format!("the body has more than {max_body} bytes"))
+        let detail = format!(
+            "the body has more than {max_body} bytes; divide it over several requests, or start the server with a greater --max-body"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
     }
 
     pub(crate) fn slow_body() -> Self {

@@ -2,7 +2,8 @@
 //! stored, searched, noted in the journal or given to a model. Which kinds were replaced is counted; what they were is
 //! kept nowhere.
 //!
-//! Only forms that their issuers document are known: a password in a sentence looks like any other word.
+//! Only forms that their issuers document are known: a password in a sentence looks like any other word. What says whose memory
+//! a request is about is never replaced: a mark for the ids of two users would make one of them.
 
 use std::ops::Range;
 
@@ -29,6 +30,27 @@ const FORMS: [(&str, &str); 17] = [
     ("password", r"(?-u:\b)[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@"),
     (CARD, r"(?-u:\b)[3-6][0-9](?:[ -]?[0-9]){11,17}(?-u:\b)"),
 ];
+/// Fields of a request and of its parts that say what it is about.
+const NAMES: [&str; 15] = [
+    "namespace",
+    "namespaces",
+    "under",
+    "prefix",
+    "session",
+    "key",
+    "keys",
+    "id",
+    "ids",
+    "before",
+    "user_id",
+    "agent_id",
+    "app_id",
+    "run_id",
+    "memory_id",
+];
+/// Fields with parts of a request, which have such fields, too.
+const PARTS: [&str; 10] =
+    ["operations", "messages", "prompt", "memories", "params", "arguments", "filters", "AND", "OR", "NOT"];
 /// Kinds of which not all that has the form is one: a key has a digit, and a card's number a check digit.
 const KEY: &str = "key";
 const CARD: &str = "card";
@@ -48,11 +70,26 @@ impl Secrets {
         Secrets { any, forms: FORMS.map(compiled).into() }
     }
 
-    /// Replaces the secrets in all texts of a value. Returns the kind of each.
-    pub(crate) fn replace(&self, value: &mut Value) -> Vec<&'static str> {
+    /// Replaces the secrets in all texts of a request. Returns the kind of each.
+    pub(crate) fn replace(&self, request: &mut Value) -> Vec<&'static str> {
         let mut kinds = Vec::new();
-        self.replace_in(value, &mut kinds);
+        self.replace_in_part(request, &mut kinds);
         kinds
+    }
+
+    fn replace_in_part(&self, part: &mut Value, kinds: &mut Vec<&'static str>) {
+        match part {
+            Value::Object(fields) => {
+                for (name, value) in fields.iter_mut().filter(|(name, _)| !NAMES.contains(&name.as_str())) {
+                    match PARTS.contains(&name.as_str()) {
+                        true => self.replace_in_part(value, kinds),
+                        false => self.replace_in(value, kinds),
+                    }
+                }
+            }
+            Value::Array(parts) => parts.iter_mut().for_each(|part| self.replace_in_part(part, kinds)),
+            text => self.replace_in(text, kinds),
+        }
     }
 
     fn replace_in(&self, value: &mut Value, kinds: &mut Vec<&'static str>) {

@@ -47,9 +47,11 @@ impl Address {
     pub(super) fn parse(url: &str, timeout: Duration) -> Result<Self> {
         let (url, mode) = take_option(url, "sslmode");
         let (url, roots) = take_option(&url, "sslrootcert");
-        let mut config = tokio_postgres::Config::from_str(&url).map_err(|_| {
-            let reason = "the address of the shared database is not one of Postgres; write \
-                          postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters percent-encoded";
+        let parsed = tokio_postgres::Config::from_str(&url).ok();
+        let mut config = parsed.filter(|config| !(config.get_hosts().is_empty() && config.get_hostaddrs().is_empty())).ok_or_else(|| {
+            let reason = "the address of the shared database is not one of Postgres, names no host, or has an option that \
+                          is not known; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters \
+                          percent-encoded";
             Error::InvalidConfig { reason: reason.into() }
         })?;
         let mode = mode.as_deref().unwrap_or("prefer");
@@ -262,11 +264,17 @@ mod tests {
 
     #[test]
     fn an_error_has_no_password() {
-        for url in
-            ["postgres://u:secret@h:port/d", "host=h password=secret port=x", "postgres://u:secret@h/d?sslmode=no"]
-        {
-            let error = Address::parse(url, Duration::from_secs(1)).err().expect("the address is invalid").to_string();
-            assert!(!error.contains("secret"), "{error}");
+        for url in [
+            "",
+            "postgres://u:secret@h:port/d",
+            "postgres://u:secret@/d",
+            "host=h password=secret port=x",
+            "postgres://u:secret@h/d?sslmode=no",
+            "postgres://u:secret@h/d?pool=4",
+        ] {
+            let error = Address::parse(url, Duration::from_secs(1)).err().expect("the address is invalid");
+            assert!(matches!(error, Error::InvalidConfig { .. }));
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 }

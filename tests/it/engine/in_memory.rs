@@ -50,3 +50,11 @@ fn the_name_of_a_database_in_memory_is_refused_as_a_path() {
     }
     assert!(!Path::new(":memory:").exists());
 }
+
+#[test]
+fn an_empty_path_is_refused() {
+    for error in [Engine::open("").err(), Engine::open_read_only("").err(), mnemon::stats("").err()] {
+        let error = error.unwrap();
+        assert!(error.to_string().contains("the path of the database is empty"), "{error}");
+    }
+}

@@ -82,6 +82,15 @@ fn bodies_are_bounded_and_memory_with_them() {
     }
     let declared = format!("{head}content-length: 99999999\r\nconnection: close\r\n\r\n");
     Answer::parse(&server.raw(declared.as_bytes())).assert_problem(413, "");
+    // A client that sends the whole of a body before it reads sees the answer.
+    let whole = format!("{head}content-length: {0}\r\nconnection: close\r\n\r\n{1}", 3 << 20, " ".repeat(3 << 20));
+    for _ in 0..20 {
+        let mut stream = server.connect();
+        stream.write_all(whole.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        Answer::parse(std::str::from_utf8(&answer).unwrap()).assert_problem(413, "--max-body");
+    }
     let grown = resident(server.child.id()).saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes");
     let deep = "[".repeat(100_000);

@@ -154,6 +154,33 @@ fn what_was_read_is_replaced_by_one_writer_alone() {
     assert_eq!(server.get("/v1/namespaces/b/sessions").body["sessions"][0]["messages"], 30);
 }
 
+/// Reads show all of another batch or nothing, and numbers are expected as numbers, as JavaScript has them.
+#[test]
+fn reads_see_one_moment() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let put = |key: &str, value: usize| json!({ "op": "put", "namespace": format!("of/{key}"), "key": key, "value": value, "index": [] });
+    let get = |key: &str| json!({ "op": "get", "namespace": format!("of/{key}"), "key": key });
+    let mut reads = vec![get("none"); 200];
+    reads.insert(0, get("a"));
+    reads.extend([get("b"), json!({ "op": "search", "namespace": "of", "below": true })]);
+    outcomes(&server, json!([put("a", 0), put("b", 0)]));
+    thread::scope(|scope| {
+        scope.spawn(|| (1..100).for_each(|value| drop(outcomes(&server, json!([put("a", value), put("b", value)])))));
+        for _ in 0..100 {
+            let read = outcomes(&server, json!(reads));
+            let value = &read[0]["document"]["value"];
+            assert_eq!(&read[201]["document"]["value"], value);
+            assert!(read[202]["documents"].as_array().unwrap().iter().all(|found| found["value"] == *value), "{read}");
+        }
+    });
+    let expect = |value: Value| json!({ "op": "expect", "namespace": "of/a", "key": "c", "value": value });
+    let stored = json!({ "op": "put", "namespace": "of/a", "key": "c", "value": { "sizes": [5.0, -0.0] } });
+    outcomes(&server, json!([stored]));
+    outcomes(&server, json!([expect(json!({ "sizes": [5, 0] }))]));
+    batch(&server, json!([expect(json!({ "sizes": [5, false] }))])).assert_problem(409, "was changed meanwhile");
+}
+
 #[test]
 fn each_operation_needs_its_right_and_a_namespace_that_the_caller_sees() {
     let db = Db::new();
@@ -195,6 +222,12 @@ fn each_operation_needs_its_right_and_a_namespace_that_the_caller_sees() {
     let read = ask(0, json!([{ "op": "get", "namespace": "acme/a", "key": "d" }]));
     assert_eq!(read.body["outcomes"][0]["document"]["value"], 1);
     ask(0, json!([{ "op": "get", "namespace": "acme/a", "key": "d" }, put])).assert_problem(403, "no right to write");
+    // A flush works for the whole database.
+    for (token, status) in [403, 200, 403, 200].into_iter().enumerate() {
+        let token = format!("Bearer {}", tokens[token]);
+        let flush = json!({ "operations": [], "flush": true });
+        assert_eq!(server.send("POST", BATCH, &[("authorization", &token)], Some(flush)).status, status);
+    }
     server.post(BATCH, json!({ "operations": [] })).assert_problem(401, "Authorization");
 }
 
@@ -248,6 +281,29 @@ fn bad_batches_are_explained() {
     assert_eq!(server.get("/v1/stats").body["documents"], 0);
 }
 
+/// Puts that wait until the texts of others are embedded leave half of the places to other requests.
+#[test]
+fn puts_that_flush_take_half_of_the_places() {
+    let db = Db::new();
+    let server = Server::with(&db, &["--max-requests", "8"]);
+    let long = |at: usize| json!({ "role": "user", "content": format!("word{at} ").repeat(2500) });
+    let pending = json!({ "messages": (0..150).map(long).collect::<Vec<_>>() });
+    assert_eq!(server.post("/v1/namespaces/a/messages", pending).status, 200);
+    let flush = || {
+        let put = json!({ "op": "put", "namespace": "b", "key": "d", "value": 1, "index": [] });
+        server.post(BATCH, json!({ "operations": [put], "flush": true })).status
+    };
+    thread::scope(|scope| {
+        let flushes: Vec<_> = (0..7).map(|_| scope.spawn(flush)).collect();
+        while flushes.iter().any(|flush| !flush.is_finished()) {
+            assert_eq!(server.get("/v1/namespaces/a").status, 200);
+        }
+        // A late one may find a place that is free again.
+        let refused = flushes.into_iter().map(|flush| flush.join().unwrap()).filter(|status| *status == 503).count();
+        assert!((1..=3).contains(&refused), "{refused}");
+    });
+}
+
 #[test]
 fn a_repeated_batch_is_answered_as_the_first() {
     let db = Db::new();
@@ -263,6 +319,23 @@ fn a_repeated_batch_is_answered_as_the_first() {
     assert_eq!(send("k").body, first.body);
     send("other").assert_problem(409, "was changed meanwhile");
     assert_eq!(server.get("/v1/stats").body["messages"], 1);
+
+    // What is only read takes no place among the answers that are kept, and a large answer takes little.
+    let send = |key: &str, operations: Value| {
+        server.send("POST", BATCH, &[("idempotency-key", key)], Some(json!({ "operations": operations })))
+    };
+    let long = json!({ "op": "put", "namespace": "a", "key": "d", "value": "x".repeat(1_000_000), "index": [] });
+    let get = json!({ "op": "get", "namespace": "a", "key": "d" });
+    assert_eq!(send("reads", json!([get])).body["outcomes"][0]["document"]["value"], 1);
+    assert_eq!(send("long", json!([long])).status, 200);
+    assert_eq!(send("reads", json!([get])).body["outcomes"][0]["document"]["value"], long["value"]);
+    let mut operations = vec![get; 5];
+    operations
+        .push(json!({ "op": "put_messages", "namespace": "a", "messages": [{ "role": "user", "content": "hello" }] }));
+    assert_eq!(send("large", json!(operations)).status, 200);
+    send("large", json!(operations)).assert_problem(409, "too large to keep");
+    assert_eq!(server.get("/v1/stats").body["messages"], 2);
+    assert_eq!(server.send("POST", BATCH, &[("idempotency-key", "k")], Some(put.clone())).body, first.body);
 }
 
 #[test]

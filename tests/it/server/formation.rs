@@ -132,6 +132,26 @@ fn no_batch_waits(server: &Server) -> Option<()> {
 }
 
 #[test]
+fn messages_of_a_client_that_goes_away_are_given_to_the_model() {
+    let (db, llm) = (Db::new(), LlmServer::new(inserts_facts));
+    let server = with_model(&db, &llm, &[]);
+    for at in 0..8 {
+        let text = format!("fact-{at} {}", "It rains. ".repeat(1000));
+        let body = json!({ "messages": [{ "role": "user", "content": text, "session": at.to_string() }] }).to_string();
+        let head =
+            "POST /v1/namespaces/users%2Fada/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
+        let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let mut stream = server.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_micros(500 * at));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let stored = server.get("/v1/namespaces/users%2Fada").body["messages"].as_u64().unwrap();
+    assert!(stored > 0);
+    until("a fact of each message", || (facts(&server, FACTS).len() as u64 == stored).then_some(()));
+}
+
+#[test]
 fn conversations_lead_to_facts_that_are_updated_deleted_and_forgotten() {
     let (db, llm) = (Db::new(), LlmServer::new(knows_ada));
     let server = with_model(&db, &llm, &[]);

@@ -190,6 +190,7 @@ fn agents_at_the_same_time_share_a_server_also_one_with_tokens() {
 
 #[test]
 fn a_hook_that_fails_says_so_and_stops_no_agent() {
+    const STARTED: &str = r#"{"hook_event_name": "SessionStart", "session_id": "s", "cwd": "/"}"#;
     let folder = Folder::new();
     for (event, more, reason) in [
         ("", &[][..], "hook_event_name"),
@@ -202,6 +203,9 @@ fn a_hook_that_fails_says_so_and_stops_no_agent() {
         (r#"{"hook_event_name": "SessionStart", "session_id": "s", "cwd": "/a\u0007b"}"#, &[], "control character"),
         ("{}", &["--namespace", "a//b"], "label"),
         ("{}", &["--wrong"], "--wrong"),
+        // It does not wait for a server that cannot start.
+        (STARTED, &["--model", "given:m:x"], "given:NAME:DIMENSION"),
+        (STARTED, &["--model", "no-such-model"], "not found"),
     ] {
         let (code, stdout, stderr) = hook(folder.runtime.path(), &folder.db.path, more, event);
         // 2 would forbid the agent to go on.

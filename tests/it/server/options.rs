@@ -85,6 +85,22 @@ fn secrets_are_replaced_before_they_are_stored_and_counted() {
     let metrics = server.get("/metrics").body.to_string();
     assert!(metrics.contains(r#"mnemon_secrets_removed_total{kind=\"key\"} 4"#), "{metrics}");
     assert!(metrics.contains(r#"mnemon_secrets_removed_total{kind=\"card\"} 1"#), "{metrics}");
+    // Ids that look like card numbers stay those of two users.
+    let users = ["4111111111111111", "5500005555555559"];
+    let put = |user: &str| json!({ "op": "put", "namespace": format!("users/{user}"), "key": user, "value": { "key": user } });
+    let message = |user: &str| json!({ "role": "user", "content": user, "id": user, "session": user });
+    let operations = [
+        put(users[0]),
+        put(users[1]),
+        json!({ "op": "put_messages", "namespace": "b", "messages": users.map(message) }),
+    ];
+    assert_eq!(server.post("/v1/batch", json!({ "operations": operations })).status, 200);
+    for user in users {
+        let document = server.get(&format!("/v1/namespaces/users%2F{user}/documents/{user}")).body;
+        assert_eq!(document["value"], json!({ "key": "[card removed]" }));
+        let message = server.get(&format!("/v1/namespaces/b/messages/{user}")).body;
+        assert_eq!((&message["content"], &message["session"]), (&json!("[card removed]"), &json!(user)));
+    }
     drop(server);
     let file = std::fs::read(&db.path).unwrap();
     assert!(!file.windows(key.len()).any(|bytes| bytes == key.as_bytes()), "the journal has it, or the file");

@@ -319,6 +319,7 @@ fn a_backup_and_a_reindex_with_events() {
     server.put("a", &["one thing", "another thing", "a third"]);
     let backup = server.post("/v1/backup", json!({ "path": "copy.redb" }));
     assert_eq!(backup.status, 204, "{}", backup.body);
+    server.post("/v1/backup", json!({ "path": "none/copy.redb" })).assert_problem(400, "make it first");
     let copied = mnemon::stats(db.folder.path().join("copy.redb")).unwrap();
     assert_eq!(copied.namespaces.iter().map(|one| one.messages).sum::<u64>(), 3);
     let events = server.post("/v1/reindex", json!({ "precision": "i8" })).body;
@@ -359,7 +360,10 @@ fn bad_requests_are_explained() {
     server.post("/v1/namespaces/a/recall", json!({ "query": "" })).assert_problem(400, "query");
     server.post("/v1/namespaces/a/recall", json!({ "query": "q", "strategy": "magic" })).assert_problem(400, "magic");
     server.get("/v1/nothing").assert_problem(404, "no such route");
-    server.send("PUT", messages, &[], None).assert_problem(405, "");
+    server.send("PUT", messages, &[], None).assert_problem(405, "the header Allow");
+    server
+        .send("POST", messages, &[("content-encoding", "gzip")], Some(json!({ "messages": [] })))
+        .assert_problem(415, "compressed");
     let no_json = format!(
         "POST {messages} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}",
         server.address

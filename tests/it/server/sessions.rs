@@ -57,7 +57,12 @@ fn of_long_messages_the_newest_are_returned() {
     let server = Server::start(&db);
     let long = "x".repeat(700_000);
     for at in 0..8 {
-        let put = server.post("/v1/namespaces/a/messages", messages([(format!("m{at}"), long.clone())]));
+        let mut body = messages([(format!("m{at}"), long.clone())]);
+        if at % 2 == 0 {
+            body["messages"][0]["content"] = json!("short");
+            body["messages"][0]["metadata"] = json!({ "long": long });
+        }
+        let put = server.post("/v1/namespaces/a/messages", body);
         assert_eq!(put.status, 200, "{}", put.body);
     }
     let answer = server.get(&format!("{PATH}?last=8")).body;

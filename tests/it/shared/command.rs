@@ -116,6 +116,8 @@ fn no_error_has_the_password() {
         "postgres://mnemon:hunter2@127.0.0.1:1/none",
         "postgres://mnemon:hunter2@127.0.0.1:none/none",
         "postgres://mnemon:hunter2@127.0.0.1/none?sslmode=maybe",
+        "postgres://mnemon:hunter2@/none",
+        "postgres://mnemon:hunter2@127.0.0.1/none?pool=4",
         "host=127.0.0.1 port=1 user=mnemon password=hunter2",
     ] {
         let (code, stdout, stderr) =

@@ -12,12 +12,14 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
-from ._errors import ClosedError, InvalidValueError, MnemonError
+from ._errors import ClosedError, InvalidValueError, MnemonError, ReadOnlyError
 from ._mnemon import Engine, Hit, Message, Query
 
 Part = dict[str, Any]
 _T = TypeVar("_T")
 
+# The content of a message that says nothing, which the engine would refuse: a file, which no recall finds.
+EMPTY: list[Part] = [{"type": "file", "uri": "mnemon:empty"}]
 # Adapters share these locks, so that none has to be made for each session.
 LOCKS = [Lock() for _ in range(64)]
 
@@ -27,12 +29,18 @@ def turn_of(*names: object) -> Lock:
     return LOCKS[hash(names) % len(LOCKS)]
 
 
+def embed_pending(engine: Engine) -> None:
+    """Embeds what was put just before, so that a search finds it by meaning. An engine for reading only finds it by words."""
+    if engine.pending():
+        with suppress(ReadOnlyError):
+            engine.flush()
+
+
 def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hit]:
     """The hits of a text, also of what was put just before; none for a blank text."""
     if not text.strip():
         return []
-    if engine.pending():
-        engine.flush()
+    embed_pending(engine)
     return list(engine.recall(namespace, Query(text, **options)))
 
 

@@ -43,6 +43,7 @@ from ._reports import (
     NamespaceInfo,
     PurgeReport,
     PutReport,
+    ReindexProgress,
     ReindexReport,
     Replay,
     SessionInfo,
@@ -171,8 +172,11 @@ class AsyncEngine:
         """As `Engine.reindex`; `progress` is called on another thread."""
         return await wait(self.engine.reindex, embedder, **options)
 
-    async def rollback(self, embedder: EmbedderLike) -> ReindexReport:
-        return await wait(self.engine.rollback, embedder)
+    async def rollback(
+        self, embedder: EmbedderLike, *, progress: Callable[[ReindexProgress], bool | None] | None = None
+    ) -> ReindexReport:
+        """As `Engine.rollback`; `progress` is called on another thread."""
+        return await wait(self.engine.rollback, embedder, progress=progress)
 
     async def drop_previous(self) -> bool:
         return await wait(self.engine.drop_previous)
@@ -255,7 +259,7 @@ class AsyncMemory:
     async def get(self, input: MessageLike | None = None) -> Prompt:
         return await wait(self.memory.get, input)
 
-    async def assemble(self, message: MessageLike, *, recall: int = 3) -> Prompt:
+    async def assemble(self, message: MessageLike, *, recall: int | None = None) -> Prompt:
         return await wait(self.memory.assemble, message, recall=recall)
 
     async def add_step(self, step: MessageLike) -> None:

@@ -71,6 +71,10 @@ async def wait(call: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs
             result, error = work(), None
         except BaseException as raised:
             result, error = None, raised
+            if isinstance(raised, StopIteration):
+                # A future takes none, so the call would never return.
+                error = RuntimeError("the call raised StopIteration")
+                error.__cause__ = raised
         try:
             loop.call_soon_threadsafe(_answer, future, result, error)
         except RuntimeError:

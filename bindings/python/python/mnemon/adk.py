@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
-from ._mnemon import DocumentOperation, Engine, Message
+from ._mnemon import DocumentOperation, Engine, Message, labels_of
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of, update
 from ._wait import finish, wait
 
@@ -31,8 +31,6 @@ State = dict[str, Any]
 # In a message's metadata: an event as JSON, of a session or of a memory.
 KEY, MEMORY = "adk", "adk_memory"
 STATE = "state"
-# What a message of an event without text and calls says.
-EMPTY: list[Part] = [{"type": "text", "text": "(event)"}]
 # The session of memories that were added without one.
 NOTES = "notes"
 
@@ -41,8 +39,9 @@ class MnemonSessionService(BaseSessionService):
     """ADK's sessions in an engine's file: `Runner(..., session_service=MnemonSessionService(engine))`.
 
     The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it
-    comes back as it was, and what another program put into the session, or changed there, is read as events, too. States are documents.
-    An event has at most 1 MiB of text and 4 MiB as JSON, a session's id 512 bytes. Spaces around an id are cut off.
+    comes back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as events,
+    too. States are documents. An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its
+    `SaveFilesAsArtifactsPlugin` puts them. A session's id has at most 512 bytes. Spaces around it are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
@@ -50,9 +49,9 @@ class MnemonSessionService(BaseSessionService):
     messages of the session, or the last `num_recent_events`.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "sessions")) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str = "adk/sessions") -> None:
         self.engine = engine_of(engine)
-        self.prefix = tuple(prefix)
+        self.prefix = labels_of(prefix)
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: State | None = None, session_id: str | None = None
@@ -151,7 +150,8 @@ class MnemonSessionService(BaseSessionService):
     def _list(self, app: str, user: str | None) -> list[Session]:
         space = space_of(*self.prefix, app, *([] if user is None else [user]))
         ids: dict[str, list[str]] = {}
-        for document in self.engine.documents(space).search(where={"session": {"$exists": True}}, below=user is None, limit=ALL):
+        where = {"session": {"$exists": True}, "user": {"$exists": True}}
+        for document in self.engine.documents(space).search(where=where, below=user is None, limit=ALL):
             ids.setdefault(document.value["user"], []).append(document.value["session"])
         sessions = [session for owner in ids for session in self._sessions(app, owner, ids[owner])]
         return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))
@@ -183,9 +183,9 @@ class MnemonMemoryService(BaseMemoryService):
     given. A call's changes are one commit.
     """
 
-    def __init__(self, engine: Engine | AsyncEngine, *, prefix: Sequence[str] = ("adk", "memory"), k: int = 10) -> None:
+    def __init__(self, engine: Engine | AsyncEngine, *, prefix: str = "adk/memory", k: int = 10) -> None:
         self.engine = engine_of(engine)
-        self.prefix = tuple(prefix)
+        self.prefix = labels_of(prefix)
         self.k = k
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -271,6 +271,9 @@ def _parts(said: types.Content | None) -> list[Part]:
 
 
 def _message(event: Event, session: str, key: str) -> Message:
+    stored = event.model_dump_json(exclude_none=True, fallback=str)
+    # As it comes back, where a model that a tool returned is an object.
+    event = Event.model_validate_json(stored)
     parts = _parts(event.content)
     results = parts and all(part["type"] == "tool_result" for part in parts)
     return Message(
@@ -280,7 +283,7 @@ def _message(event: Event, session: str, key: str) -> Message:
         session=session,
         name=event.author or None,
         created_at=datetime.fromtimestamp(event.timestamp, UTC),
-        metadata={key: event.model_dump_json(exclude_defaults=True, fallback=str)},
+        metadata={key: stored},
     )
 
 
@@ -288,7 +291,7 @@ def _stored(message: Message, key: str, names: dict[str, str]) -> Event | None:
     """The event that a service stored, with what another program put in the place of its content; `None` if there was none."""
     with suppress(KeyError, TypeError, ValueError):
         event = Event.model_validate_json(message.metadata[key])
-        if text_of(_parts(event.content) or EMPTY) != message.text:
+        if text_of(_parts(event.content)) != message.text:
             event.content = _content(message.role, message.content, names)
         return event
     return None

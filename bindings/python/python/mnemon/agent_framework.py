@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Hit
 from ._mnemon import Message as Stored
@@ -76,9 +76,9 @@ class MnemonHistoryProvider(HistoryProvider):
 class MnemonContextProvider(ContextProvider):
     """Gives a run what a recall finds for its input in a namespace, and stores its input and its answer there.
 
-    What the current session said is left out of what is found: a history provider has that. With a `MnemonHistoryProvider` of the same
-    namespace, which stores the messages already, say `store=False`. What is found is a user's message before the input, whose origins are
-    in `additional_properties["_attribution"]`.
+    What the current session said is left out of what is found: a history provider has that; after a restart too if it is a
+    `MnemonHistoryProvider`. With one of the same namespace, which stores the messages already, say `store=False`. What is found is a user's
+    message before the input, whose origins are in `additional_properties["_attribution"]`.
     """
 
     DEFAULT_SOURCE_ID = "mnemon"
@@ -139,7 +139,7 @@ def _parts(message: Message) -> list[Part]:
         elif content.type == "function_result":
             result = content.result if isinstance(content.result, str) else json.dumps(content.result, default=str)
             parts.append({"type": "tool_result", "id": content.call_id or "", "content": result})
-    return parts or [{"type": "text", "text": f"({message.role})"}]
+    return parts or EMPTY
 
 
 def _messages(stored: Stored) -> Iterable[Message]:

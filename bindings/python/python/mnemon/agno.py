@@ -19,6 +19,7 @@ with needs("mnemon.agno", "agno", "agno"):
     from agno.db.base import AsyncBaseDb
     from agno.db.in_memory import InMemoryDb
     from agno.utils.dttm import to_epoch_s
+    from pydantic_core import to_jsonable_python
 
 KEY = "agno"
 # What is done in Agno's database in memory, over the rows of a table.
@@ -33,6 +34,10 @@ METHODS = {
 }
 # The field that is a row's id in the tables that are lists.
 IDS = {"memories": "memory_id", "knowledge": "id", "eval_runs": "run_id", "metrics": "id"}
+# Characters of a text that recalls find: a message has at most 1 MiB.
+LENGTH = 2**18
+# What JSON does not have, as Pydantic writes it; what that does not know, as text.
+JSON = functools.partial(to_jsonable_python, fallback=str, bytes_mode="base64")
 # A row's document and its JSON, by its place.
 Stored = dict[Place, tuple[Head, str]]
 
@@ -79,7 +84,8 @@ class MnemonDb(Db):  # type: ignore[misc]
     traces and no learnings, which raise `NotImplementedError`. Rows are documents, of any size.
 
     Input and content of each run, and each user memory, are messages too, which recalls find in the user's own namespace:
-    `engine.recall(db.space("ada"), "When does she row?")`. A session id has at most 512 bytes, and such a text at most 1 MiB.
+    `engine.recall(db.space("ada"), "When does she row?")`. A session id has at most 512 bytes; of a text, recalls find the first 262,144
+    characters.
 
     A call that changes rows is one commit, with their messages. Calls may come from any thread and any number of processes. Cost: a call
     about one session reads that session with its runs, one about a user's memories these memories, and others all rows of the table.
@@ -142,7 +148,9 @@ class MnemonDb(Db):  # type: ignore[misc]
             yield Row((namespace, "session"), {**session, "runs": None}, {KEY: "sessions", "runs": len(runs)}, {})
             for run in runs:
                 fields = {KEY: "sessions", "session": id, "space": space}
-                texts = {"user": (run.get("input") or {}).get("input_content"), "assistant": run.get("content")}
+                # An agent's and a team's run has the input in a field, a workflow's is the input itself.
+                asked = run.get("input")
+                texts = {"user": asked.get("input_content") if isinstance(asked, dict) else asked, "assistant": run.get("content")}
                 yield Row((namespace, key_of("run", run["run_id"])), run, fields, texts)
         for table, name in IDS.items():
             for row in getattr(copy, f"_{table}"):
@@ -169,9 +177,10 @@ def _changes(rows: Iterable[Row], stored: Stored) -> Iterator[DocumentOperation]
     clock = itertools.count(time.time_ns())
     for row in rows:
         head, old = stored.pop(row.place, (None, ""))
-        said = {role: text for role, text in row.texts.items() if isinstance(text, str) and text.strip()}
+        texts = {role: text[:LENGTH].encode(errors="replace").decode() for role, text in row.texts.items() if isinstance(text, str)}
+        said = {role: text for role, text in texts.items() if text.strip()}
         ids = [key_of(KEY, *row.place, role) for role in said]
-        text, fields = json.dumps(row.row, default=str), {**row.fields, "at": head["at"] if head else next(clock), "messages": ids}
+        text, fields = json.dumps(row.row, default=JSON), {**row.fields, "at": head["at"] if head else next(clock), "messages": ids}
         if head is None or text != old or not fields.items() <= head.items():
             yield DocumentOperation.expect(*row.place, head)
             yield from puts(row.place, text, head, **fields)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy
 
-from ._adapters import COMPONENTS, engine_at, needs
+from ._adapters import COMPONENTS, embed_pending, engine_at, needs
 from ._async import AsyncEngine, engine_of
 from ._errors import InvalidValueError
 from ._mnemon import Document as Stored
@@ -140,8 +140,8 @@ class MnemonDocumentStore:
         """The documents that match, in the order in which they were written; for a query or a vector, the best first, also of those that
         are not embedded or not in the index yet."""
         is_ranked = query is not None or "vector" in options
-        if is_ranked and self.engine.pending():
-            self.engine.flush()
+        if is_ranked:
+            embed_pending(self.engine)
         ours = {"$and": [{KEY: {"$exists": True}}, where or {}]}
         found = self.engine.documents(self.namespace).search(query, where=ours, **{"limit": ALL} | options)
         return found if is_ranked else found[::-1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, update
@@ -21,8 +21,8 @@ with needs("mnemon.pydantic_ai", "pydantic-ai-slim", "pydantic", "pydantic_ai"):
 # In a message's metadata: the message of Pydantic AI as JSON, and the id of the entry before it.
 KEY, PARENT = "pydantic_ai", "pydantic_ai_parent"
 RECORD, JSON = TypeAdapter(ConversationRecord), theirs.ModelMessagesTypeAdapter
-# The session of what an agent was told to remember.
-NOTES = "notes"
+# The session of what an agent was told to remember, and what its metadata has.
+NOTES, NOTE = "notes", {"pydantic_ai_note": True}
 URLS = {"image": theirs.ImageUrl, "audio": theirs.AudioUrl, "video": theirs.VideoUrl, "file": theirs.DocumentUrl}
 
 
@@ -135,7 +135,7 @@ class MnemonToolset(FunctionToolset[Any]):
     """Tools with which an agent remembers: `Agent(model, toolsets=[MnemonToolset(engine, "acme/ada")])`.
 
     `remember` stores a text in the session `notes` of the namespace, `recall` finds the `k` best messages of the whole namespace, and
-    `forget` deletes what was remembered, and nothing else. What the model does wrong is said to it, so that it tries again.
+    `forget` deletes what was remembered, and nothing else. What the model does wrong is said to it.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str, *, k: int = 5, **options: Any) -> None:
@@ -148,7 +148,7 @@ class MnemonToolset(FunctionToolset[Any]):
         """Keep a fact for later conversations, as a sentence that stands alone. Returns its id."""
         if not text.strip():
             raise ModelRetry("The text is empty: give the fact as a sentence.")
-        note = Message(text, session=NOTES)
+        note = Message(text, session=NOTES, metadata=NOTE)
         await finish(self.engine.put, self.namespace, [note])
         return note.id
 
@@ -162,8 +162,9 @@ class MnemonToolset(FunctionToolset[Any]):
     async def forget(self, id: str) -> str:
         """Delete what `remember` stored, by its id."""
         message = await wait(self.engine.get, self.namespace, id)
-        if message is None or message.session != NOTES:
-            raise ModelRetry(f"Nothing was remembered under the id {id!r}: take an id that remember or recall returned.")
+        if message is None or message.metadata != NOTE:
+            # No retry, of which a run has few: the note may be forgotten already.
+            return f"Nothing was remembered under the id {id!r}: take an id that remember or recall returned."
         await finish(self.engine.delete, self.namespace, [id])
         return "Forgotten."
 
@@ -174,10 +175,13 @@ def _expect(found: Head | None, revision: str | None, conversation_id: str) -> N
 
 
 def _message(entry: ConversationEntry, session: str) -> Message:
-    parts = _parts([entry.message])
+    stored = JSON.dump_json([entry.message])
+    # As it comes back, where what a tool returned is JSON.
+    parts = _parts(JSON.validate_json(stored))
     role: Any = "assistant" if entry.message.kind == "response" else "tool" if parts[0]["type"] == "tool_result" else "user"
-    metadata = {KEY: JSON.dump_json([entry.message]).decode(), PARENT: entry.parent_id}
-    return Message(parts, role, id=entry.id, session=session, metadata=metadata)
+    metadata, time = {KEY: stored.decode(), PARENT: entry.parent_id}, entry.message.timestamp
+    time = time if time is None or time.tzinfo else time.astimezone()
+    return Message(parts, role, id=entry.id, session=session, created_at=time, metadata=metadata)
 
 
 def _one(row: Message) -> theirs.ModelMessage:
@@ -198,7 +202,7 @@ def _parts(messages: Sequence[theirs.ModelMessage]) -> list[Part]:
             said = [part.content] if isinstance(part.content, str) else part.content
             texts = [text for item in said if isinstance(text := getattr(item, "content", item), str) and text.strip()]
             parts += [{"type": "text", "text": text} for text in texts]
-    return parts or [{"type": "text", "text": f"({messages[0].kind})"}]
+    return parts or EMPTY
 
 
 def _converted(message: Message, names: dict[str, str]) -> Iterator[theirs.ModelMessage]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._adapters import Part, arguments_of, call_of, needs, text_of, turn_of
+from ._adapters import EMPTY, Part, arguments_of, call_of, needs, text_of, turn_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Place, deletes, heads, key_of, read, replace
@@ -171,7 +171,7 @@ def _content(blocks: Any) -> list[Part]:
             parts += _content(cited.get("content", []))
         elif (block.get("text") or "").strip():
             parts.append({"type": "text", "text": block["text"]})
-    return parts or [{"type": "text", "text": "(message)"}]
+    return parts or EMPTY
 
 
 def _read(row: Message) -> SessionMessage | None:

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from math import inf
 from pathlib import Path
 from threading import Lock
@@ -22,8 +23,10 @@ from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools import load_memory
 from google.genai import types
+from pydantic import BaseModel
 
 from mnemon import Engine, InvalidMessageError, InvalidNamespaceError
 from mnemon._adapters import turn_of
@@ -87,6 +90,29 @@ async def test_states_have_scopes_and_events_survive_reopening(tmp_path: Path) -
         read = await service.get_session(**ADA, session_id="monday")
         assert read is not None and read.events[-2:] == [calls, results]
         assert [message.role for message in engine.history("adk/sessions/club/ada", "monday")] == ["user", "assistant", "assistant", "tool"]
+
+
+class Lesson(BaseModel):
+    day: str = "Thursday"
+    place: str | None = None
+
+
+async def test_what_tools_return_is_there_again_as_in_the_service_on_sqlite(engine: Engine, tmp_path: Path) -> None:
+    read = []
+    results = [Lesson(), [Lesson(day="Friday")], {"at": datetime(2024, 5, 1), "days": {1}}, {"none": None}, "ü", 2**70]
+    for service in (SqliteSessionService(str(tmp_path / "theirs.db")), MnemonSessionService(engine)):
+        session = await service.create_session(**ADA, session_id="s")
+        for at, result in enumerate(results):
+            response = types.FunctionResponse(id=f"c{at}", name="look", response={"result": result})
+            content = types.Content(role="user", parts=[types.Part(function_response=response)])
+            said = Event(id=str(at), author="atlas", content=content, timestamp=at, actions=EventActions(state_delta={"last": result}))
+            await service.append_event(session, said)
+        read.append(await service.get_session(**ADA, session_id="s"))
+    assert read[0] and read[1] and read[1].events == read[0].events
+    assert [one.get_function_responses()[0].response for one in read[1].events[:2]] == [
+        {"result": {"day": "Thursday"}}, {"result": [{"day": "Friday"}]},
+    ]
+    assert "Thursday" in engine.history("adk/sessions/club/ada", "s")[0].text
 
 
 async def test_what_is_asked_of_a_session_and_of_a_list() -> None:
@@ -364,6 +390,8 @@ async def test_a_session_reads_what_others_stored_and_changed(engine: Engine) ->
     assert read.events[2].content and [bool(part.inline_data) for part in read.events[2].content.parts or []] == [False, False, True, False, False]
     await service.append_event(read, event("Thanks!"))
     assert len((await service.get_session(**ADA, session_id="s")).events) == 8  # type: ignore[union-attr]
+    engine.documents(space).put("theirs", {"session": "t"})
+    assert [one.id for one in (await service.list_sessions(app_name="club")).sessions] == ["s"]
 
 
 async def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> None:
@@ -373,6 +401,10 @@ async def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> Non
     ]:
         with pytest.raises(error):
             await service.create_session(**(ADA | options))
+    with pytest.raises(TypeError, match="a str is needed"):
+        MnemonMemoryService(engine, prefix=("adk", "memory"))  # type: ignore[arg-type]
+    with pytest.raises(InvalidNamespaceError, match="is empty"):
+        MnemonSessionService(engine, prefix="")
     session = await service.create_session(**ADA, session_id="s")
     for error, bad in [(InvalidMessageError, event("x" * 1_100_000, n=1)), (MnemonError, event("x", author="y" * 600, n=1))]:
         with pytest.raises(error):

@@ -86,6 +86,9 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
     assert [message.to_dict() for message in read] == [message.to_dict() for message in MESSAGES]
     stored = engine.history(NAMESPACE, "s")
     assert [message.role for message in stored] == ["system", "system", "user", "assistant", "tool", "assistant", "user"]
+    # No recall finds what says nothing.
+    engine.flush()
+    assert {hit.message.text for hit in engine.recall(NAMESPACE, "assistant or user", k=9)} == {message.text for message in stored if message.text}
     assert stored[2].name == "Ada" and stored[3].content[1]["arguments"] == '{"n": 36893488147419103232}'
     # Without a session, as the file provider does.
     await provider.save_messages(None, [Message("user", ["x"])])

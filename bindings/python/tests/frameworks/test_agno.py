@@ -3,6 +3,7 @@
 import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,9 +16,10 @@ from agno.db.schemas.knowledge import KnowledgeRow
 from agno.db.schemas.memory import UserMemory
 from agno.run.agent import RunInput, RunOutput
 from agno.session import AgentSession
+from agno.workflow import Step, StepOutput, Workflow
 from chats import Overtaken, put_chat
 
-from mnemon import Engine, InvalidMessageError, InvalidNamespaceError
+from mnemon import Engine, InvalidNamespaceError
 from mnemon.agno import MnemonAsyncDb, MnemonDb
 
 
@@ -118,12 +120,34 @@ def test_what_was_stored_survives_reopening_at_any_size(tmp_path: Path) -> None:
         db.upsert_session(session("s", session_data={"big": "x" * 2_000_000}))
         db.upsert_run(run("r", said=None, metadata={"big": "y" * 2_000_000, "number": 2**70}), session_id="s")
         db.upsert_run(run("q", asked=[{"deep": 1}], said={"a": 1}), session_id="s")
+        # Of which recalls find the beginning, and what is a text.
+        db.upsert_run(run("p", asked="😀" * 600_000, said="\ud800"), session_id="s")
+        assert [len(message.text) for message in engine.history(db.space("ada"), "s")] == [5, 2**18, 1]
     with Engine(tmp_path / "m.redb") as engine:
         read = MnemonDb(engine, "acme/agents").get_session("s", SessionType.AGENT)
         assert read.session_data == {"big": "x" * 2_000_000}
-        assert [one.run_id for one in read.runs] == ["r", "q"]
+        assert [one.run_id for one in read.runs] == ["r", "q", "p"]
         assert read.runs[0].metadata == {"big": "y" * 2_000_000, "number": 2**70}
-        assert read.runs[1].content == {"a": 1}
+        assert read.runs[1].content == {"a": 1} and (read.runs[2].input.input_content, read.runs[2].content) == ("😀" * 600_000, "\ud800")
+
+
+def test_a_workflow_is_kept_and_recalled(engine: Engine) -> None:
+    db = MnemonDb(engine, "acme/agents")
+    for asked in ("When does Ada row?", {"day": "Thursday"}, ["Thursday"]):
+        steps = [Step(name="answer", executor=lambda _: StepOutput(content="On Thursday."))]
+        Workflow(name="week", steps=steps, db=db, telemetry=False).run(asked, session_id="s", user_id="ada")
+    read = db.get_session("s", SessionType.WORKFLOW)
+    assert [one.input for one in read.runs] == ["When does Ada row?", {"day": "Thursday"}, ["Thursday"]]
+    assert [message.text for message in engine.history(db.space("ada"), "s")] == ["When does Ada row?", *["On Thursday."] * 3]
+
+
+def test_what_json_does_not_have_is_read_as_json(engine: Engine) -> None:
+    db = MnemonDb(engine, "acme/agents")
+    state = {"at": datetime(2024, 5, 1), "days": {4}, "note": UserMemory("x", "m"), "kind": SessionType.AGENT, "call": run, "bytes": b"\xff"}
+    db.upsert_session(session("s", session_data={"session_state": state}))
+    read = db.get_session("s", SessionType.AGENT).session_data["session_state"]
+    assert (read["at"], read["days"], read["note"]["memory"], read["kind"]) == ("2024-05-01T00:00:00", [4], "x", "agent")
+    assert read["call"].startswith("<function run") and read["bytes"] == "_w=="
 
 
 def test_runs_and_memories_at_once_are_all_kept(engine: Engine) -> None:
@@ -178,8 +202,8 @@ def test_what_cannot_be_stored_is_refused_and_changes_nothing(engine: Engine) ->
     with pytest.raises(InvalidNamespaceError, match="longer than 512 bytes"):
         db.upsert_session(session("s" * 513))
     db.upsert_session(session("s"))
-    with pytest.raises(InvalidMessageError, match="the maximum is 1048576"):
-        db.upsert_run(run("r", "x" * 1_100_000), session_id="s")
+    with pytest.raises(TypeError, match="keys must be str"):
+        db.upsert_run(run("r", metadata={(1, 2): 3}), session_id="s")
     assert not db.get_session("s", SessionType.AGENT).runs
     for call in (db.get_learnings, lambda: db.get_traces(), lambda: db.get_span("x")):
         with pytest.raises(NotImplementedError):

@@ -1,5 +1,6 @@
 """What the adapters of all frameworks do: they take an engine with `await` or without, name a missing framework, and have an example."""
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_framework import AgentSession, SessionContext
+from agent_framework import Message as ChatMessage
+from haystack import Document
 
 from mnemon import AsyncEngine, Engine
 from mnemon.adk import MnemonMemoryService, MnemonSessionService
@@ -60,6 +64,28 @@ def test_an_adapter_takes_an_engine_with_await_or_without_and_refuses_others(
         for other in ("memory.redb", None, engine.memory("n", "s")):
             with pytest.raises(TypeError, match=r"not (str|NoneType|Memory): take mnemon.Engine\(path\) or await mnemon.AsyncEngine"):
                 adapter(engine=other, **options)
+
+
+async def recalled(engine: Engine) -> list[Any]:
+    """What adapters find that search for what was put just before."""
+    context = SessionContext(session_id="s", input_messages=[ChatMessage("user", ["kayak"])])
+    run: Any = {"agent": None, "session": AgentSession(session_id="s"), "context": context, "state": {}}
+    await MnemonContextProvider(engine, "n").before_run(**run)
+    return [
+        (await MnemonMemoryService(engine, prefix="adk/memory").search_memory(app_name="a", user_id="u", query="kayak")).memories,
+        context.get_messages(),
+        await MnemonToolset(engine, "n").recall("kayak"),
+        MnemonDocumentStore(engine, "haystack").search("kayak"),
+    ]
+
+
+def test_adapters_search_beside_the_program_that_writes(tmp_path: Path) -> None:
+    with Engine(tmp_path / "m.redb") as engine:
+        for namespace in ("n", "adk/memory/a/u"):
+            engine.put(namespace, ["My kayak is red."])
+        MnemonDocumentStore(engine, "haystack").write_documents([Document(content="My kayak is red.")])
+    with Engine(tmp_path / "m.redb", read_only=True) as engine:
+        assert engine.pending() and [len(found) for found in asyncio.run(recalled(engine))] == [1] * 4
 
 
 def test_every_adapter_is_tried_and_has_an_example() -> None:

@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RunUsage
 
 from mnemon import Engine, InvalidMessageError, Message
@@ -104,7 +105,7 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
     read = await store.load("s")
     assert read == saved and read is not None and read.revision == saved.revision
     assert [message.text for message in engine.history(NAMESPACE, "s")] == [
-        "Look!", "I look.", '{"found":["kayak",null]}', "(response)", "(request)", "(request)",
+        "Look!", "I look.", '{"found":["kayak",null]}', "", "", "",
     ]
     assert model_messages(engine.history(NAMESPACE, "s")) == MESSAGES
     window = await store.load("s", limit=2)
@@ -116,6 +117,18 @@ async def test_messages_of_every_kind_come_back_as_they_were(engine: Engine) -> 
     assert await store.load("s", scope="bo") is None and await store.load_entries("s", scope="bo") is None
     await store.delete("s", scope="bo")
     assert await store.load("s", scope="ada") is not None and await store.list_conversations(scope="bo") == []
+
+
+async def test_what_tools_return_is_there_again_as_json(engine: Engine) -> None:
+    store = MnemonConversationStore(engine, NAMESPACE)
+    results = [float("nan"), {"at": datetime(2024, 5, 1), "bytes": b"\xff", "days": {1}}, RunUsage(requests=3)]
+    parts = [ToolReturnPart("look", result, str(at)) for at, result in enumerate(results)]
+    said: list[ModelMessage] = [ModelRequest(parts, timestamp=datetime(2024, 5, 1, tzinfo=UTC)), ModelResponse([], timestamp=datetime(2024, 5, 2))]
+    await store.save(Conversation(messages=said, conversation_id="s"))
+    read = await store.load("s")
+    assert read is not None and read.messages == ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(said))
+    times = [datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 2).astimezone()]
+    assert [message.created_at for message in engine.history(NAMESPACE, "s")] == times
 
 
 def known(value: Any) -> Any:
@@ -306,10 +319,10 @@ async def test_an_agent_remembers_recalls_and_forgets(tmp_path: Path) -> None:
         assert (await Agent(model, toolsets=[MnemonToolset(engine, NAMESPACE)], retries=3).run("I row on Thursday.")).output == "Noted."
         [note] = engine.history(NAMESPACE, "notes")
         assert results(seen[-1])[-1] == note.id
-        engine.put(NAMESPACE, [Message("I moved to Oslo.", session="monday")])
+        engine.put(NAMESPACE, [Message("I moved to Oslo.", session="notes")])
         engine.put("acme/bo", ["Bo rows on Sunday."])
     with Engine(tmp_path / "memory.redb") as engine:
-        other = engine.history(NAMESPACE, "monday")[0].id
+        other = engine.history(NAMESPACE, "notes")[1].id
         model, seen = scripted(
             call("recall", query=""), call("recall", query="When does she row?"), call("forget", id=other), call("forget", id=note.id), "Done.",
         )
@@ -317,7 +330,13 @@ async def test_an_agent_remembers_recalls_and_forgets(tmp_path: Path) -> None:
         empty, found, refused, forgotten = results(seen[-1])
         assert "empty" in str(empty) and "take an id" in str(refused) and forgotten == "Forgotten."
         assert [hit["text"] for hit in found] == ["Ada rows on Thursday.", "I moved to Oslo."]
-        assert engine.history(NAMESPACE, "notes") == [] and engine.history(NAMESPACE, "monday")
+        assert [message.text for message in engine.history(NAMESPACE, "notes")] == ["I moved to Oslo."]
+
+
+async def test_an_agent_with_the_model_of_pydantic_ai_for_tests_runs(engine: Engine) -> None:
+    # It calls each tool once, with the argument "a".
+    result = await Agent(TestModel(), toolsets=[MnemonToolset(engine, NAMESPACE)]).run("I row.")
+    assert "Nothing was remembered" in result.output and [note.text for note in engine.history(NAMESPACE, "notes")] == ["a"]
 
 
 async def test_the_event_loop_goes_on() -> None:

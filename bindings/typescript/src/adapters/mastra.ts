@@ -75,7 +75,7 @@ export class MnemonMemory extends MemoryStorage {
   }
 
   override async listMessagesById({ messageIds }: Given<"listMessagesById">) {
-    const found = await Promise.all(messageIds.map((id) => this.namespace.get(id)));
+    const found = await Promise.all([...new Set(messageIds)].map((id) => this.namespace.get(id)));
     const messages = found.flatMap((message) => (message ? [messageOf(message)] : []));
     return { messages: messages.sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime()) };
   }
@@ -110,7 +110,7 @@ export class MnemonMemory extends MemoryStorage {
     }
     const copy = await memory.copyThread(options);
     const { messages } = await memory.listMessages({ threadId: copy.thread.id, perPage: false });
-    await this.namespace.mnemon.batch([...this.#replace(null, copy.thread), this.#put(messages)]);
+    await this.namespace.mnemon.batch([...replaced(this.#threads, null, copy.thread), this.#put(messages)]);
     return copy;
   }
 
@@ -124,11 +124,16 @@ export class MnemonMemory extends MemoryStorage {
     return resource;
   }
 
-  override async updateResource({ resourceId: id, workingMemory, metadata }: Given<"updateResource">) {
-    const now = new Date();
-    const old: StorageResourceType = (await this.getResourceById({ resourceId: id })) ?? { id, createdAt: now, updatedAt: now };
-    const changed = { workingMemory: workingMemory ?? old.workingMemory, metadata: { ...old.metadata, ...metadata }, updatedAt: now };
-    return this.saveResource({ resource: { ...old, ...changed } });
+  override async updateResource({ resourceId: id, workingMemory, metadata }: Given<"updateResource">): Promise<StorageResourceType> {
+    return untilUnchanged(async () => {
+      const now = new Date();
+      const stored = (await this.#resources.get<StorageResourceType>(id))?.value ?? null;
+      const old: StorageResourceType = stored ? dated(stored) : { id, createdAt: now, updatedAt: now };
+      const changed = { workingMemory: workingMemory ?? old.workingMemory, metadata: { ...old.metadata, ...metadata }, updatedAt: now };
+      const resource = { ...old, ...changed };
+      await this.namespace.mnemon.batch(replaced(this.#resources, stored, resource));
+      return resource;
+    });
   }
 
   /** The messages that a list is made of. The last ones suffice for the newest, if they are all of the resource. */
@@ -150,26 +155,34 @@ export class MnemonMemory extends MemoryStorage {
     return { op: "put_messages", namespace: this.namespace.name, messages: messages.map(inputOf) };
   }
 
-  /** Puts a thread in the place of what was read. */
-  #replace(old: StorageThreadType | null, thread: StorageThreadType): BatchOperation[] {
-    const place = { namespace: this.#threads.namespace, key: thread.id };
-    return [{ op: "expect", ...place, value: old }, { op: "put", ...place, value: thread, index: [] }];
-  }
-
-  /** Makes changes and those of threads in one commit, and anew if another program changed one of the threads meanwhile. */
+  /** Makes changes and those of threads in one commit. */
   async #change(changes: BatchOperation[], ids: (string | undefined)[], change = same): Promise<StorageThreadType[]> {
     const { mnemon } = this.namespace;
     const keys = [...new Set(ids)].filter((id) => id !== undefined);
-    const read = await mnemon.batch(keys.map((key) => ({ op: "get", namespace: this.#threads.namespace, key }) as const));
-    const old = read.flatMap(({ document }) => (document ? [document.value as StorageThreadType] : []));
-    const later = ({ updatedAt }: StorageThreadType) => new Date(Math.max(Date.now(), updatedAt.getTime() + 1));
-    const changed = old.map(dated).map((thread) => ({ ...change(thread), updatedAt: later(thread) }));
-    try {
-      await mnemon.batch([...changes, ...changed.flatMap((thread, at) => this.#replace(old[at]!, thread))]);
+    return untilUnchanged(async () => {
+      const read = await mnemon.batch(keys.map((key) => ({ op: "get", namespace: this.#threads.namespace, key }) as const));
+      const old = read.flatMap(({ document }) => (document ? [document.value as StorageThreadType] : []));
+      const later = ({ updatedAt }: StorageThreadType) => new Date(Math.max(Date.now(), updatedAt.getTime() + 1));
+      const changed = old.map(dated).map((thread) => ({ ...change(thread), updatedAt: later(thread) }));
+      await mnemon.batch([...changes, ...changed.flatMap((thread, at) => replaced(this.#threads, old[at]!, thread))]);
       return changed;
+    });
+  }
+}
+
+/** Puts a document in the place of what was read. */
+function replaced<T extends { id: string }>({ namespace }: Documents, old: T | null, value: T): BatchOperation[] {
+  const place = { namespace, key: value.id };
+  return [{ op: "expect", ...place, value: old }, { op: "put", ...place, value, index: [] }];
+}
+
+/** Reads and changes documents, and does so again if another program changed one of them in between. */
+async function untilUnchanged<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
     } catch (error) {
-      if (error instanceof DocumentChangedError) return this.#change(changes, ids, change);
-      throw error;
+      if (!(error instanceof DocumentChangedError)) throw error;
     }
   }
 }

@@ -108,7 +108,9 @@ export class MnemonVectorStore extends VectorStore {
     return chosen.map((at) => scored(compared[at]!.found)[0]);
   }
 
-  #search(query: string | null, limit: number, filter: Filter | undefined, options: { vector?: number[]; vectors?: boolean }) {
+  async #search(query: string | null, limit: number, filter: Filter | undefined, options: { vector?: number[]; vectors?: boolean }) {
+    // JSON would leave it out, and all documents would match.
+    if (typeof filter === "function") throw new InvalidArgumentError("a filter is an object, such as { price: { $lt: 10 } }, and no function");
     return this.namespace.documents.search<Stored>(query, { filter: { ...ALL, ...(filter && { metadata: filter }) }, limit, ...options });
   }
 

@@ -33,6 +33,12 @@ describe("MnemonVectorStore", () => {
     expect(best).toBeGreaterThan(second);
   });
 
+  it("refuses a filter that is a function", async () => {
+    const store = new MnemonVectorStore(newNamespace());
+    await store.addDocuments([new Document({ pageContent: "rowing" })]);
+    await expect(store.similaritySearch("rowing", 1, (() => false) as never)).rejects.toThrow("no function");
+  });
+
   it("filters by metadata, also as a retriever", async () => {
     const store = new MnemonVectorStore(newNamespace());
     await store.addDocuments(DOCUMENTS);

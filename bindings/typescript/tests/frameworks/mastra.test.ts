@@ -143,6 +143,21 @@ it("reads the last messages alone, where no total is asked for", async () => {
   expect((await ours.listMessages(newest)).messages.length).toBe(2);
 });
 
+it("loses no change of a resource that is made meanwhile, and lists a message once", async () => {
+  const [ours, theirs] = await filled();
+  for (const store of [ours, theirs]) {
+    await Promise.all([
+      store.updateResource({ resourceId: "ada", workingMemory: "She rows." }),
+      ...[1, 2, 3].map((at) => store.updateResource({ resourceId: "ada", metadata: { [`${at}`]: at } })),
+    ]);
+  }
+  const read = async (store: MemoryStorage) => {
+    const { workingMemory, metadata } = (await store.getResourceById({ resourceId: "ada" }))!;
+    return { workingMemory, metadata, messages: (await store.listMessagesById({ messageIds: ["m1", "m1", "m0"] })).messages.map(({ id }) => id) };
+  };
+  expect(await read(ours)).toEqual(await read(theirs));
+});
+
 it("changes messages and threads in one commit, and loses no change of a thread that is made meanwhile", async () => {
   const [ours] = await filled();
   await ours.saveMessages({ messages: [] });

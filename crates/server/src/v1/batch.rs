@@ -24,6 +24,7 @@ use crate::{
     access::{Caller, CallerExtension, Right},
     app::App,
     bounds::{BoundedFilter, Cost, MAX_LIMIT},
+    idempotency::OnlyRead,
     problem::Problem,
 };
 
@@ -50,7 +51,8 @@ struct Batch {
     /// with 1,000 conditions.
     #[schemars(length(max = MAX_OPERATIONS))]
     operations: Vec<Operation>,
-    /// Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Default: false.
+    /// Embed all pending texts before the answer, so that those of this batch are found by meaning, too. Needs the right to write.
+    /// Default: false.
     #[serde(default)]
     flush: bool,
 }
@@ -263,19 +265,30 @@ async fn batch(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Json(batch): Json<Batch>,
-) -> Result<Json<Answer>, Problem> {
+) -> Result<(Option<Extension<OnlyRead>>, Json<Answer>), Problem> {
     let number = batch.operations.len();
     if number > MAX_OPERATIONS {
         return Err(Problem::bad_request(format!("{number} operations, and {MAX_OPERATIONS} is the most of a batch")));
+    }
+    if batch.flush {
+        caller.require(Right::Write)?;
     }
     let mut reads = Reads::default();
     let operations = batch.operations.into_iter().map(|operation| operation.checked(&caller, &mut reads));
     let operations: Vec<DocumentOperation> = operations.collect::<Result<_, _>>()?;
     reads.check()?;
+    let is_change = |operation: &DocumentOperation| {
+        !matches!(
+            operation,
+            DocumentOperation::Get { .. } | DocumentOperation::Search { .. } | DocumentOperation::Expect { .. }
+        )
+    };
+    let only_reads = (!operations.iter().any(is_change)).then_some(Extension(OnlyRead));
     let _place = reads.are_heavy().then(|| app.slow_place()).transpose()?;
+    let _flush = app.flush_place(batch.flush)?;
     let outcomes = app.batch(operations).await?;
     if batch.flush {
         app.engine.flush().await?;
     }
-    Ok(Json(Answer { outcomes: outcomes.into_iter().map(Outcome::from).collect() }))
+    Ok((only_reads, Json(Answer { outcomes: outcomes.into_iter().map(Outcome::from).collect() })))
 }

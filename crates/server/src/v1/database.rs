@@ -133,8 +133,12 @@ async fn backup(State(app): State<Arc<App>>, Json(Backup { path }): Json<Backup>
     if path.as_os_str().as_encoded_bytes().contains(&0) {
         return Err(Problem::bad_request("the path has a NUL character"));
     }
-    let folder = app.db.parent().unwrap_or(std::path::Path::new("."));
-    app.engine.backup(folder.join(path)).await?;
+    let path = app.db.parent().unwrap_or(std::path::Path::new(".")).join(path);
+    let folder = path.parent().unwrap_or(&path);
+    if !folder.is_dir() {
+        return Err(Problem::bad_request(format!("there is no folder {}; make it first", folder.display())));
+    }
+    app.engine.backup(path).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -103,6 +103,7 @@ async fn put(
     Path(Named { key }): Path<Named>,
     Json(put): Json<Put>,
 ) -> Result<StatusCode, Problem> {
+    let _flush = app.flush_place(put.flush)?;
     let (value, options) = put.document.divide();
     app.engine.documents(&namespace).put(key, value, options).await?;
     if put.flush {

@@ -78,6 +78,7 @@ async fn put(
     PathNamespace(namespace): PathNamespace,
     Json(mut put): Json<Put>,
 ) -> Result<Json<PutAnswer>, Problem> {
+    let _flush = app.flush_place(put.flush)?;
     date(&mut put.messages);
     let ids = put.messages.iter().map(|message| message.id.clone()).collect();
     let report = app.put(&namespace, put.messages).await?;

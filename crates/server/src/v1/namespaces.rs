@@ -182,9 +182,11 @@ async fn delete(
 
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("required" = ["ttl_minutes"]))]
 struct Ttl {
     /// Minutes after which a message that is put without `expires_at` expires: a millisecond to a thousand years. `null`: never.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(range(min = 1.0 / 60_000.0, max = 525_960_000.0))]
     ttl_minutes: Option<f64>,
 }
 

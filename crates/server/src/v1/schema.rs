@@ -31,7 +31,7 @@ pub(super) struct KeySchema(String);
 
 /// A path to texts in a value: `$`, the whole value, or names joined by dots, as in `sections[*].text`.
 #[derive(JsonSchema)]
-#[schemars(rename = "Path", extend("maxLength" = 512, "format" = "path"))]
+#[schemars(rename = "Path", extend("minLength" = 1, "maxLength" = 512, "format" = "path"))]
 pub(super) struct PathSchema(String);
 
 /// A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`,

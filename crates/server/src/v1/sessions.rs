@@ -220,6 +220,8 @@ async fn put(
 ) -> Result<Json<MemoryReport>, Problem> {
     date(&mut put.messages);
     let memory = memory(&app, &namespace, &session, put.token_limit).await?;
+    // If the client goes away, the messages are stored all the same.
+    app.formation.put(&namespace, &session);
     let report = memory.put(put.messages).await;
     // A failed flush follows messages that are stored.
     app.formation.put(&namespace, &session);

@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 
 import mnemon
 from mnemon import AsyncEngine, DocumentOperation, Engine
+from mnemon._adapters import embed_pending
 from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 
@@ -63,8 +64,7 @@ class StoredDocuments:
 
     def search(self, query: str | None, k: int, where: dict[str, Any] | None, vector: Any = None) -> list[mnemon.Document]:
         """The best documents by meaning and by words, or by a vector alone, whose metadata matches. What is not embedded yet is first."""
-        if self.engine.pending():
-            self.engine.flush()
+        embed_pending(self.engine)
         where = OURS | ({"metadata": where} if where else {})
         return self.engine.documents(self.namespace).search(query, where=where, limit=k, vector=vector)
 

@@ -22,6 +22,7 @@ from langgraph.store.base import (
 )
 
 from mnemon import AsyncEngine, Document, DocumentOperation, Engine, InvalidValueError
+from mnemon._adapters import embed_pending
 from mnemon._async import engine_of
 from mnemon._values import escaped, labels_in, space_of
 from mnemon._wait import wait
@@ -63,9 +64,9 @@ class MnemonStore(BaseStore):
             for at, op in enumerate(operations)
             if not isinstance(op, PutOp) or last[op.namespace, op.key] == at
         ]
-        if any(isinstance(op, SearchOp) and op.query for op in operations) and self.engine.pending():
+        if any(isinstance(op, SearchOp) and op.query for op in operations):
             # LangGraph's stores find by meaning what was put just before.
-            self.engine.flush()
+            embed_pending(self.engine)
         outcomes = self.engine.document_batch([self._operation(op) for _, op in kept])
         results: list[Result] = [None] * len(operations)
         for (at, op), outcome in zip(kept, outcomes, strict=True):

@@ -15,6 +15,7 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from mnemon import Document, DocumentOperation, Engine, InvalidValueError
+from mnemon._adapters import embed_pending
 from mnemon._async import engine_of
 from mnemon._values import ALL, key_of
 from mnemon._wait import wait
@@ -101,8 +102,7 @@ class MnemonVectorStore(BasePydanticVectorStore):
             conditions.append({"metadata.ref_doc_id": {"$in": query.doc_ids}})
         if query.node_ids:
             conditions.append({"id": {"$in": query.node_ids}})
-        if self.engine.pending():
-            self.engine.flush()
+        embed_pending(self.engine)
         found = self._search(text, where={"$and": conditions}, limit=query.similarity_top_k, vector=vector)
         nodes = [_node(document) for document in found]
         return VectorStoreQueryResult(nodes, [document.score or 0.0 for document in found], [node.node_id for node in nodes])
