@@ -15,7 +15,7 @@ use crate::{
     errors::{invalid, not_a},
     knowledge::{CollectionLike, ProfileLike},
     query::Hit,
-    values::{Count, Element, List, Real, Text, count},
+    values::{Count, Element, List, Real, Text, count, switch, text},
 };
 
 /// A block with fixed text. Blocks with a higher priority are shortened earlier; 0 is never shortened.
@@ -44,7 +44,7 @@ pub(crate) struct VectorBlock(mnemon::VectorBlock, Kept);
 impl VectorBlock {
     #[new]
     #[pyo3(signature = (name, *, priority = 0, top_k = None, threshold = None, window = None, own_session = false,
-        unit = "message", keep_previous_hits = false, process = None))]
+        unit = "message".to_owned(), keep_previous_hits = false, process = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -53,13 +53,13 @@ impl VectorBlock {
         top_k: Option<Count<usize>>,
         threshold: Option<Real>,
         window: Option<Count<usize>>,
-        own_session: bool,
-        unit: &str,
-        keep_previous_hits: bool,
+        #[pyo3(from_py_with = switch)] own_session: bool,
+        #[pyo3(from_py_with = text)] unit: String,
+        #[pyo3(from_py_with = switch)] keep_previous_hits: bool,
         process: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let (name, kept) = (name.0, Kept::default());
-        let unit = match unit {
+        let unit = match &*unit {
             "message" => RetrievalUnit::Message,
             "batch" => RetrievalUnit::Batch,
             _ => return Err(invalid(py, "unit is \"message\" or \"batch\"")),
@@ -115,20 +115,20 @@ pub(crate) struct FactBlock(mnemon::FactBlock, Kept);
 #[pymethods]
 impl FactBlock {
     #[new]
-    #[pyo3(signature = (name, model, *, priority = 0, scope = "session", max_facts = None, extract_prompt = None,
+    #[pyo3(signature = (name, model, *, priority = 0, scope = "session".to_owned(), max_facts = None, extract_prompt = None,
         condense_prompt = None))]
     fn new(
         name: Text,
         model: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = count)] priority: u32,
-        scope: &str,
+        #[pyo3(from_py_with = text)] scope: String,
         max_facts: Option<Count<usize>>,
         extract_prompt: Option<Text>,
         condense_prompt: Option<Text>,
     ) -> PyResult<Self> {
         let kept = Kept::default();
         let mut block = mnemon::FactBlock::new(name.0, chat_model(model, Some(&kept))?);
-        block = block.with_priority(priority).with_scope(scope_named(model.py(), scope)?);
+        block = block.with_priority(priority).with_scope(scope_named(model.py(), &scope)?);
         if let Some(facts) = max_facts {
             block = block.with_max_facts(facts.0);
         }
@@ -198,18 +198,18 @@ pub(crate) struct InstructionBlock(mnemon::InstructionBlock, Kept);
 #[pymethods]
 impl InstructionBlock {
     #[new]
-    #[pyo3(signature = (name, initial, model, *, priority = 0, scope = "session", prompt = None))]
+    #[pyo3(signature = (name, initial, model, *, priority = 0, scope = "session".to_owned(), prompt = None))]
     fn new(
         name: Text,
         initial: Text,
         model: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = count)] priority: u32,
-        scope: &str,
+        #[pyo3(from_py_with = text)] scope: String,
         prompt: Option<Text>,
     ) -> PyResult<Self> {
         let kept = Kept::default();
         let mut block = mnemon::InstructionBlock::new(name.0, initial.0, chat_model(model, Some(&kept))?);
-        block = block.with_priority(priority).with_scope(scope_named(model.py(), scope)?);
+        block = block.with_priority(priority).with_scope(scope_named(model.py(), &scope)?);
         let block = match prompt {
             Some(prompt) => block.with_prompt(prompt.0),
             None => block,

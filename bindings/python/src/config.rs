@@ -1,6 +1,6 @@
 //! Settings.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use mnemon::{EncryptionKey, Error};
 use pyo3::{
@@ -11,7 +11,7 @@ use pyo3::{
 use crate::{
     errors::{invalid, not_a, raised},
     query::seconds,
-    values::{Text, count, number},
+    values::{FilePath, Text, count, number, switch},
 };
 
 /// Settings of an engine, by name. A value out of its range raises `InvalidConfigError`, here or when an engine is opened.
@@ -67,8 +67,7 @@ use crate::{
 /// - `shared_timeout`: seconds that a call of a shared database waits for Postgres, 0.01 to 3,600; a change that waits behind
 ///   another one, twice as long. Default: 10.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
-#[pyclass(frozen, from_py_object, module = "mnemon")]
-#[derive(Clone, Default)]
+#[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Config {
     pub(crate) config: mnemon::Config,
     /// The settings that were given, by name.
@@ -116,6 +115,18 @@ impl Config {
     }
 }
 
+/// The settings of a `Config`.
+#[derive(Default)]
+pub(crate) struct ConfigLike(pub(crate) mnemon::Config);
+
+impl<'py> FromPyObject<'_, 'py> for ConfigLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        object.cast::<Config>().map(|config| ConfigLike(config.get().config.clone())).map_err(|_| not_a("a Config", &object))
+    }
+}
+
 impl Config {
     /// Returns the settings that were given.
     fn settings<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
@@ -128,7 +139,6 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
     let failed = |error| raised(py, error);
     let optional = || Some(value).filter(|value| !value.is_none());
     let text = || value.extract::<Text>();
-    let switch = || value.extract::<bool>().map_err(|_| not_a("True or False", value));
     let wait = |value: &Bound<'_, PyAny>| seconds(py, number(value)?);
     match name {
         "exact_threshold" => config.exact_threshold = count(value)?,
@@ -136,7 +146,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "target_recall" => config.target_recall = optional().map(number).transpose()?,
         "m" => config.m = count(value)?,
         "ef_construction" => config.ef_construction = count(value)?,
-        "neighbor_codes" => config.neighbor_codes = switch()?,
+        "neighbor_codes" => config.neighbor_codes = switch(value)?,
         "flush_size" => config.flush_size = count(value)?,
         "threads" => config.threads = count(value)?,
         "block_threads" => config.block_threads = count(value)?,
@@ -144,22 +154,24 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "embedding_cache_file_bytes" => config.embedding_cache_file_bytes = count(value)?,
         "memory_budget" => config.memory_budget = count(value)?,
         "journal" => config.journal = count(value)?,
-        "keep_versions" => config.keep_versions = switch()?,
+        "keep_versions" => config.keep_versions = switch(value)?,
         "cache_bytes" => config.cache_bytes = count(value)?,
         "idle_flush" => config.idle_flush = optional().map(wait).transpose()?,
         "block_retry" => config.block_retry = wait(value)?,
         "shared_timeout" => config.shared_timeout = wait(value)?,
-        "index" => config.index = text()?.parse().map_err(failed)?,
+        "index" => match &*text()? {
+            "hnsw_rs" => return Err(invalid(py, "\"hnsw_rs\" is not in this package; \"hnsw\" is")),
+            name => config.index = name.parse().map_err(failed)?,
+        },
         "vectors" => config.vectors = text()?.parse().map_err(failed)?,
         "precision" => config.precision = text()?.parse().map_err(failed)?,
         "device" => config.device = text()?.parse().map_err(failed)?,
-        "drain_on_open" => config.drain_on_open = switch()?,
+        "drain_on_open" => config.drain_on_open = switch(value)?,
         "durability" => config.durability = text()?.parse().map_err(failed)?,
-        "two_phase_commit" => config.two_phase_commit = switch()?,
-        "other_readers" => config.other_readers = switch()?,
+        "two_phase_commit" => config.two_phase_commit = switch(value)?,
+        "other_readers" => config.other_readers = switch(value)?,
         "embedding_cache_file" => {
-            let path = |value: &Bound<'_, PyAny>| value.extract::<PathBuf>().map_err(|_| not_a("a path", value));
-            config.embedding_cache_file = optional().map(path).transpose()?;
+            config.embedding_cache_file = optional().map(|path| Ok::<_, PyErr>(path.extract::<FilePath>()?.0)).transpose()?;
         }
         "encryption_key" => config.encryption_key = optional().map(key).transpose()?,
         _ => return Err(invalid(py, "there is no such setting; help(mnemon.Config) lists all")),

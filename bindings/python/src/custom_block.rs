@@ -30,7 +30,8 @@ impl BlockContent {
 
     /// Texts and media as dicts, one per line, as `Message.content` has them.
     #[staticmethod]
-    fn parts(parts: &Bound<'_, PyList>) -> PyResult<Self> {
+    fn parts(parts: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let parts = parts.cast::<PyList>().map_err(|_| not_a("a list", parts))?;
         Ok(BlockContent(mnemon::BlockContent::Parts(from_python(parts, bad_message)?)))
     }
 
@@ -117,7 +118,7 @@ impl BlockQuery {
     }
 
     /// Returns the messages that left the buffer together with this one, itself included.
-    fn batch_of(&self, py: Python<'_>, message: &Message) -> PyResult<Vec<Message>> {
+    fn batch_of(&self, py: Python<'_>, message: MessageLike) -> PyResult<Vec<Message>> {
         Ok(wrapped(py.detach(|| self.0.batch_of(&message.0)).map_err(|error| raised(py, error))?))
     }
 }

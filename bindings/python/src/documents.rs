@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use mnemon::Namespace;
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 
 use crate::{
     operation::{options, search},
     shared::Shared,
-    values::{List, Real, Text, bad_document, count, datetime, from_python, texts, to_python},
+    values::{List, Real, Text, bad_document, count, datetime, from_python, switch, texts, to_python},
     vectors::Vectors,
 };
 
@@ -73,8 +73,8 @@ impl Documents {
         &self,
         py: Python<'_>,
         query: Option<Text>,
-        r#where: Option<&Bound<'_, PyDict>>,
-        below: bool,
+        r#where: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = switch)] below: bool,
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
         vector: Option<&Bound<'_, PyAny>>,

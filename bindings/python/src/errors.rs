@@ -143,6 +143,12 @@ pub(crate) fn not_a(needed: &str, object: &Bound<'_, PyAny>) -> PyErr {
     wrong_type(object.py(), format!("{needed} is needed here, not {}", kind_of(object)))
 }
 
+/// Returns an exception with the note that names the argument, as PyO3 makes it for those that it reads.
+pub(crate) fn noted(py: Python<'_>, error: PyErr, argument: &str) -> PyErr {
+    let _ = error.add_note(py, format!("while processing '{argument}'"));
+    error
+}
+
 /// Returns the name of an object's class.
 pub(crate) fn kind_of(object: &Bound<'_, PyAny>) -> String {
     object.get_type().qualname().map_or_else(|_| "another object".to_owned(), |name| name.to_string())

@@ -3,7 +3,7 @@
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    errors::raised,
+    errors::{not_a, raised},
     query::Query,
     values::{datetime, to_python},
 };
@@ -84,6 +84,11 @@ impl JournalEntry {
     fn __repr__(&self) -> String {
         format!("JournalEntry({}, {:?})", self.0.number, self.0.text)
     }
+}
+
+/// Returns the entry that an object is.
+pub(crate) fn entry_of(object: &Bound<'_, PyAny>) -> PyResult<Py<JournalEntry>> {
+    object.cast::<JournalEntry>().map(|entry| entry.clone().unbind()).map_err(|_| not_a("a JournalEntry", object))
 }
 
 /// Returns a replay as a dict.

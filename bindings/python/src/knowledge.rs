@@ -13,7 +13,7 @@ use crate::{
     message::{MessageLike, unwrapped},
     operation::search,
     shared::Shared,
-    values::{Count, List, Space, Text, bad_document, count, from_python, text, texts, to_python},
+    values::{Count, Fields, List, Space, Text, bad_document, count, from_python, text, texts, to_python},
 };
 
 /// A dict under one key of a namespace, such as what is known about a user. Changes are JSON merge patches, by the
@@ -78,15 +78,15 @@ impl Profile {
     }
 
     /// Replaces the profile.
-    fn set(&self, profile: &Bound<'_, PyDict>) -> PyResult<()> {
-        let value = from_python(profile, bad_document)?;
-        self.call(profile.py(), async |profile| profile.set(value).await).map(drop)
+    fn set(&self, profile: Fields<'_>) -> PyResult<()> {
+        let value = from_python(&profile.0, bad_document)?;
+        self.call(profile.0.py(), async |profile| profile.set(value).await).map(drop)
     }
 
     /// Applies a JSON merge patch: fields get new values, `None` removes one. Returns the profile.
-    fn patch<'py>(&self, patch: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
-        let value = from_python(patch, bad_document)?;
-        self.call(patch.py(), async |profile| profile.patch(value).await)
+    fn patch<'py>(&self, patch: Fields<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = from_python(&patch.0, bad_document)?;
+        self.call(patch.0.py(), async |profile| profile.patch(value).await)
     }
 
     /// Lets a chat model patch the profile by a conversation. Returns the profile.
@@ -158,9 +158,9 @@ impl Collection {
     }
 
     /// Adds an item. Returns its key.
-    fn add(&self, item: &Bound<'_, PyDict>) -> PyResult<String> {
-        let value = from_python(item, bad_document)?;
-        self.call(item.py(), async |collection| collection.add(value).await)
+    fn add(&self, item: Fields<'_>) -> PyResult<String> {
+        let value = from_python(&item.0, bad_document)?;
+        self.call(item.0.py(), async |collection| collection.add(value).await)
     }
 
     /// Returns the item, or `None`.
@@ -179,7 +179,7 @@ impl Collection {
         &self,
         py: Python<'_>,
         query: Option<Text>,
-        r#where: Option<&Bound<'_, PyDict>>,
+        r#where: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
     ) -> PyResult<Vec<Document>> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     errors::{not_a, raised},
-    values::{Element, List, Text, Time, bad_message, datetime, from_python, plain_time, to_python},
+    values::{Element, Fields, List, Text, Time, bad_message, datetime, from_python, plain_time, switch, text, to_python},
 };
 
 /// A chat message.
@@ -30,23 +30,23 @@ pub(crate) struct Message(pub(crate) mnemon::Message);
 #[pymethods]
 impl Message {
     #[new]
-    #[pyo3(signature = (content, role = "user", *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None))]
+    #[pyo3(signature = (content, role = "user".to_owned(), *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         content: &Bound<'_, PyAny>,
-        role: &str,
+        #[pyo3(from_py_with = text)] role: String,
         id: Option<Text>,
         session: Option<Text>,
         name: Option<Text>,
         created_at: Option<Time>,
         expires_at: Option<Time>,
-        metadata: Option<&Bound<'_, PyDict>>,
+        metadata: Option<Fields<'_>>,
     ) -> PyResult<Self> {
         let py = content.py();
         let fields = PyDict::new(py);
         fields.set_item("role", role)?;
         fields.set_item("content", content)?;
-        fields.set_item("metadata", metadata)?;
+        fields.set_item("metadata", metadata.map(|metadata| metadata.0))?;
         for (field, text) in [("id", id), ("session", session), ("name", name)] {
             fields.set_item(field, text.map(|text| text.0))?;
         }
@@ -58,8 +58,8 @@ impl Message {
     /// Makes a message of a dict: what `to_dict` returned, the fields of a line of `mnemon ingest`, or those of OpenAI's
     /// chat format.
     #[staticmethod]
-    fn from_dict(fields: &Bound<'_, PyDict>) -> PyResult<Self> {
-        read(fields).map(Message)
+    fn from_dict(fields: Fields<'_>) -> PyResult<Self> {
+        read(&fields.0).map(Message)
     }
 
     /// The fields as a dict of plain values. `created_at` and `expires_at` are `datetime`s, or text if before year 1.
@@ -282,7 +282,7 @@ fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Value> {
 pub(crate) fn to_openai<'py>(
     py: Python<'py>,
     messages: List<MessageLike>,
-    lossless: bool,
+    #[pyo3(from_py_with = switch)] lossless: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let write = if lossless { mnemon::to_openai_lossless } else { mnemon::to_openai };
     to_python(py, &write(&unwrapped(messages)))
@@ -294,7 +294,7 @@ pub(crate) fn to_openai<'py>(
 pub(crate) fn to_anthropic<'py>(
     py: Python<'py>,
     messages: List<MessageLike>,
-    lossless: bool,
+    #[pyo3(from_py_with = switch)] lossless: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let write = if lossless { mnemon::to_anthropic_lossless } else { mnemon::to_anthropic };
     to_python(py, &write(&unwrapped(messages)))
@@ -307,7 +307,7 @@ pub(crate) fn to_anthropic<'py>(
 pub(crate) fn to_gemini<'py>(
     py: Python<'py>,
     messages: List<MessageLike>,
-    lossless: bool,
+    #[pyo3(from_py_with = switch)] lossless: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let write = if lossless { mnemon::to_gemini_lossless } else { mnemon::to_gemini };
     to_python(py, &write(&unwrapped(messages)))
@@ -324,6 +324,6 @@ pub(crate) fn unwrapped(messages: List<MessageLike>) -> Vec<mnemon::Message> {
 }
 
 /// Metadata, a dict of values of JSON.
-pub(crate) fn metadata(fields: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
-    from_python(fields, |reason| bad_message(format!("metadata: {reason}")))
+pub(crate) fn metadata(fields: &Fields<'_>) -> PyResult<Map<String, Value>> {
+    from_python(&fields.0, |reason| bad_message(format!("metadata: {reason}")))
 }

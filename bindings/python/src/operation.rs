@@ -4,7 +4,7 @@ use mnemon::{DocumentNamespaces, DocumentOptions, DocumentOutcome, DocumentSearc
 use pyo3::{
     IntoPyObjectExt,
     prelude::*,
-    types::{IntoPyDict, PyDict},
+    types::IntoPyDict,
 };
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     errors::{not_a, raised},
     message::{MessageLike, unwrapped},
     query::filter,
-    values::{Count, Element, List, Real, Space, Text, bad_document, count, from_python, texts},
+    values::{Count, Element, List, Real, Space, Text, bad_document, count, from_python, switch, texts},
 };
 
 /// An operation of `Engine.document_batch`, made by one of the static methods.
@@ -26,7 +26,7 @@ impl DocumentOperation {
     /// Reads a document. The outcome is the `Document`, or `None`.
     #[staticmethod]
     #[pyo3(signature = (namespace, key, *, refresh_ttl = false))]
-    fn get(namespace: Space, key: Text, refresh_ttl: bool) -> Self {
+    fn get(namespace: Space, key: Text, #[pyo3(from_py_with = switch)] refresh_ttl: bool) -> Self {
         DocumentOperation(mnemon::DocumentOperation::Get { namespace: namespace.0, key: key.0, refresh_ttl })
     }
 
@@ -59,11 +59,11 @@ impl DocumentOperation {
     fn search(
         namespace: Space,
         query: Option<Text>,
-        r#where: Option<&Bound<'_, PyDict>>,
-        below: bool,
+        r#where: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = switch)] below: bool,
         #[pyo3(from_py_with = count)] limit: usize,
         #[pyo3(from_py_with = count)] offset: usize,
-        refresh_ttl: bool,
+        #[pyo3(from_py_with = switch)] refresh_ttl: bool,
         vector: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let search = search(query, r#where, below, limit, offset, vector)?.refresh_ttl(refresh_ttl);
@@ -141,7 +141,7 @@ pub(crate) fn options(
 
 pub(crate) fn search(
     query: Option<Text>,
-    r#where: Option<&Bound<'_, PyDict>>,
+    r#where: Option<&Bound<'_, PyAny>>,
     below: bool,
     limit: usize,
     offset: usize,

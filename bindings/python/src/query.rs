@@ -4,15 +4,14 @@ use std::{str::FromStr, time::Duration};
 
 use mnemon::{Error, Freshness, MetadataFilter, recall::QueryOptions};
 use pyo3::{
-    exceptions::PyIndexError,
     prelude::*,
     types::{PyDict, PyIterator, PyList, PyString},
 };
 
 use crate::{
-    errors::{invalid, not_a, raised},
+    errors::{invalid, not_a, noted, raised},
     message::Message,
-    values::{Count, List, Real, Text, Time, bad_filter, count, from_python, number, texts, to_python},
+    values::{Count, Fields, List, Real, Text, Time, bad_filter, count, from_python, number, switch, texts, to_python},
 };
 
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
@@ -59,19 +58,19 @@ impl Query {
         role: Option<Text>,
         since: Option<Time>,
         until: Option<Time>,
-        r#where: Option<&Bound<'_, PyDict>>,
+        r#where: Option<&Bound<'_, PyAny>>,
         ids: Option<List<Text>>,
         except_ids: Option<List<Text>>,
         strategy: Option<Text>,
-        neighbors: bool,
-        speakers: bool,
-        questions: bool,
-        vocabulary: bool,
-        length_prior: bool,
+        #[pyo3(from_py_with = switch)] neighbors: bool,
+        #[pyo3(from_py_with = switch)] speakers: bool,
+        #[pyo3(from_py_with = switch)] questions: bool,
+        #[pyo3(from_py_with = switch)] vocabulary: bool,
+        #[pyo3(from_py_with = switch)] length_prior: bool,
         half_life: Option<Real>,
         now: Option<Time>,
         time: Option<Text>,
-        keep_duplicates: bool,
+        #[pyo3(from_py_with = switch)] keep_duplicates: bool,
         diversity: Option<Real>,
         rerank: Option<Count<usize>>,
         within: Option<Real>,
@@ -214,9 +213,20 @@ fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResu
     name.map(|name| name.parse().map_err(|error| raised(py, error))).transpose()
 }
 
-/// Returns a filter, given as a dict.
-pub(crate) fn filter(filter: &Bound<'_, PyDict>) -> PyResult<MetadataFilter> {
-    from_python(filter, bad_filter)
+/// A filter, given as a dict.
+pub(crate) struct Filter(pub(crate) MetadataFilter);
+
+impl<'py> FromPyObject<'_, 'py> for Filter {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        from_python(&object.extract::<Fields<'_>>()?.0, bad_filter).map(Filter)
+    }
+}
+
+/// Returns the filter of the argument `where`. PyO3 would call the argument `r#where`, its name in Rust.
+pub(crate) fn filter(object: &Bound<'_, PyAny>) -> PyResult<MetadataFilter> {
+    object.extract::<Filter>().map(|filter| filter.0).map_err(|error| noted(object.py(), error, "where"))
 }
 
 pub(crate) fn seconds(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
@@ -289,7 +299,7 @@ impl Hit {
     }
 }
 
-/// The hits of a recall, a sequence, best first.
+/// The hits of a recall, a sequence, best first; a slice is a list.
 ///
 /// `cut_short`: the time budget was over before the search was complete. `pending`: the number of messages that were
 /// searched by words alone. `answerability`: the estimated probability that the namespace has something about the
@@ -298,7 +308,7 @@ impl Hit {
 /// for several namespaces, and `age` until Postgres has answered.
 #[pyclass(frozen, sequence, module = "mnemon")]
 pub(crate) struct Hits {
-    hits: Vec<Py<Hit>>,
+    hits: Py<PyList>,
     #[pyo3(get)]
     cut_short: bool,
     #[pyo3(get)]
@@ -316,28 +326,27 @@ impl Hits {
     pub(crate) fn new(py: Python<'_>, hits: mnemon::Hits) -> PyResult<Self> {
         let (cut_short, pending, answerability) = (hits.cut_short(), hits.pending(), hits.answerability());
         let (version, age) = (hits.version(), hits.age().map(|age| age.as_secs_f64()));
-        let hits = hits.into_iter().map(|hit| Py::new(py, Hit(hit))).collect::<PyResult<_>>()?;
+        let hits = PyList::new(py, hits.into_iter().map(Hit).collect::<Vec<_>>())?.unbind();
         Ok(Hits { hits, cut_short, pending, answerability, version, age })
     }
 }
 
 #[pymethods]
 impl Hits {
-    fn __len__(&self) -> usize {
-        self.hits.len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.hits.bind(py).len()
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyList::new(py, &self.hits)?.try_iter()
+        self.hits.bind(py).try_iter()
     }
 
-    fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<Hit>> {
-        let at = if index < 0 { index + self.hits.len() as isize } else { index };
-        let hit = usize::try_from(at).ok().and_then(|at| self.hits.get(at));
-        hit.map(|hit| hit.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("no such hit"))
+    /// Returns a hit, or of a slice a list of them.
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.hits.bind(index.py()).as_any().get_item(index)
     }
 
-    fn __repr__(&self) -> String {
-        format!("<{} hits>", self.hits.len())
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<{} hits>", self.__len__(py))
     }
 }

@@ -1,7 +1,7 @@
 //! Conversions of values that both sides have, and the types of arguments. What cannot be converted is one of our
 //! exceptions: a value is stored exactly as it was given, or refused.
 
-use std::ops::Deref;
+use std::{convert::Infallible, ops::Deref, path::PathBuf};
 
 use jiff::Timestamp as Instant;
 use mnemon::{Error, Namespace, Timestamp};
@@ -16,7 +16,7 @@ use pyo3::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Number, Value};
 
-use crate::errors::{invalid, kind_of, not_a, raised};
+use crate::errors::{invalid, kind_of, noted, not_a, raised, wrong_type};
 
 /// The deepest nesting of a value. JSON that is stored must be readable again.
 const MAX_DEPTH: usize = 127;
@@ -137,10 +137,71 @@ pub(crate) fn texts(list: List<Text>) -> Vec<String> {
     list.0.into_iter().map(|text| text.0).collect()
 }
 
+/// A dict.
+pub(crate) struct Fields<'py>(pub(crate) Bound<'py, PyDict>);
+
+impl<'py> FromPyObject<'_, 'py> for Fields<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        object.cast::<PyDict>().map(|fields| Fields((*fields).clone())).map_err(|_| not_a("a dict", &object))
+    }
+}
+
+/// A path of a file.
+pub(crate) struct FilePath(pub(crate) PathBuf);
+
+impl<'py> FromPyObject<'_, 'py> for FilePath {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        object.extract().map(FilePath).map_err(|_| not_a("a path", &object))
+    }
+}
+
+/// A keyword that may be left out, and may not be `None`: a value that is missing by mistake is not one that was left out.
+#[derive(Default)]
+pub(crate) struct Keyword<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'py> FromPyObject<'_, 'py> for Keyword<'py> {
+    type Error = Infallible;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> Result<Self, Infallible> {
+        Ok(Keyword(Some(object.to_owned())))
+    }
+}
+
+impl<'py> Keyword<'py> {
+    /// Returns the value of the keyword `name`. `left_out` says what the call does without it.
+    pub(crate) fn value<T: FromPyObjectOwned<'py, Error = PyErr>>(
+        self,
+        name: &str,
+        left_out: &str,
+    ) -> PyResult<Option<T>> {
+        let Some(object) = self.0 else { return Ok(None) };
+        let value = match object.is_none() {
+            true => Err(wrong_type(object.py(), format!("{name} is None; {left_out}"))),
+            false => object.extract().map(Some),
+        };
+        value.map_err(|error| noted(object.py(), error, name))
+    }
+}
+
+/// Returns whether an object is `True`.
+pub(crate) fn switch(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    object.extract().map_err(|_| not_a("True or False", object))
+}
+
 /// Returns a whole number from 0.
 pub(crate) fn count<T: TryFrom<u64>>(object: &Bound<'_, PyAny>) -> PyResult<T> {
     let number = object.extract::<u64>().ok().and_then(|number| T::try_from(number).ok());
-    number.filter(|_| !object.is_instance_of::<PyBool>()).ok_or_else(|| not_in_range("a whole number from 0", object))
+    number.filter(|_| !object.is_instance_of::<PyBool>()).ok_or_else(|| {
+        let greatest = u64::MAX >> (64 - 8 * size_of::<T>());
+        match object.is_exact_instance_of::<PyInt>() && object.gt(greatest).unwrap_or(false) {
+            true => not_in_range(&format!("a whole number from 0 to {greatest}"), object),
+            false => not_in_range("a whole number from 0", object),
+        }
+    })
 }
 
 /// A whole number from 0, for an argument that may be left out.
@@ -326,9 +387,14 @@ fn json<'py>(object: &Bound<'py, PyAny>, path: &mut Vec<Step>) -> Result<Value, 
             )
         });
     }
-    if object.is_instance_of::<PyInt>() || object.hasattr("__index__").unwrap_or(false) {
-        return whole(object).ok_or_else(|| {
-            let number = object.str().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    // An array has the method too, and raises unless it is a whole number.
+    let index = match object.is_instance_of::<PyInt>() {
+        true => Some(object.clone()),
+        false => object.call_method0("__index__").ok(),
+    };
+    if let Some(number) = index {
+        return whole(&number).ok_or_else(|| {
+            let number = number.str().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
             at(path, &format!("the number {number:.40} has more than 64 bits; give it as text"))
         });
     }
@@ -349,13 +415,20 @@ fn json<'py>(object: &Bound<'py, PyAny>, path: &mut Vec<Step>) -> Result<Value, 
         return iterator.enumerate().map(element).collect();
     }
     let kind = kind_of(object);
+    let has = |name| object.hasattr(name).unwrap_or(false);
     let remedy = match &*kind {
         "datetime" | "date" | "time" => "give its isoformat(), and compare texts of one form and zone",
         "bytes" | "bytearray" => "give it as text, such as base64",
-        "set" | "frozenset" | "ndarray" => "give it as a list",
+        "set" | "frozenset" => "give it as a list",
+        // Of numpy.
+        "bool" | "bool_" => "give bool() of it",
+        _ if has("tolist") => "give its tolist()",
+        _ if has("model_dump") => "give its model_dump(mode=\"json\")",
+        _ if has("__dataclass_fields__") => "give dataclasses.asdict() of it",
         _ => "give it as text, such as str() of it",
     };
-    Err(at(path, &format!("a {kind} is no value of JSON; {remedy}")))
+    let article = if kind.to_lowercase().starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
+    Err(at(path, &format!("{article} {kind} is no value of JSON; {remedy}")))
 }
 
 /// Returns a whole number of at most 64 bits.

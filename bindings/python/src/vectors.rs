@@ -3,7 +3,7 @@
 use std::{ffi::c_int, ptr};
 
 use mnemon::{Embedder, Error, Result};
-use pyo3::{exceptions::PyBufferError, exceptions::PyIndexError, ffi, prelude::*, types::PyList};
+use pyo3::{IntoPyObjectExt, exceptions::PyBufferError, ffi, prelude::*, types::{PyIterator, PyList, PyRange}};
 
 use crate::values::{Text, count};
 
@@ -70,7 +70,7 @@ fn mean(mut vectors: Vec<Vec<f32>>) -> Vec<f32> {
 }
 
 /// Vectors of length 1, a sequence of lists of numbers; and a buffer of 32-bit floats with two dimensions, so that
-/// `numpy.asarray(vectors)` copies nothing.
+/// `numpy.asarray(vectors)` copies nothing. A slice is some of the vectors.
 #[pyclass(frozen, sequence, module = "mnemon")]
 pub(crate) struct Vectors {
     values: Vec<f32>,
@@ -104,10 +104,23 @@ impl Vectors {
         self.shape[0] as usize
     }
 
-    fn __getitem__(&self, index: isize) -> PyResult<Vec<f32>> {
-        let at = if index < 0 { index + self.shape[0] } else { index };
-        let row = usize::try_from(at).ok().and_then(|at| self.rows().nth(at));
-        row.map(<[f32]>::to_vec).ok_or_else(|| PyIndexError::new_err("no such vector"))
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.tolist(py)?.try_iter()
+    }
+
+    /// Returns a vector, or of a slice some vectors.
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        // A range knows what an index and a slice mean.
+        let at = PyRange::new(py, 0, self.shape[0])?.as_any().get_item(index)?;
+        let row = |at| self.rows().nth(at).unwrap_or_default().to_vec();
+        match at.extract::<usize>() {
+            Ok(at) => row(at).into_bound_py_any(py),
+            Err(_) => {
+                let rows = at.extract::<Vec<usize>>()?.into_iter().map(row).collect();
+                Vectors::new(rows, self.shape[1] as usize).into_bound_py_any(py)
+            }
+        }
     }
 
     /// All vectors as lists of numbers.

@@ -1,6 +1,6 @@
 //! The class: opening and closing, and the handles that an engine makes.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use mnemon::MemoryBuilder;
 use pyo3::{
@@ -12,7 +12,7 @@ use pyo3::{
 use crate::{
     blocks::BlockLike,
     callback::Kept,
-    config::Config,
+    config::ConfigLike,
     documents::Documents,
     errors::{not_a, raised, wrong_type},
     memory::{Memory, MemoryOptions, open_memory},
@@ -20,7 +20,7 @@ use crate::{
     operation::{DocumentOperation, outcome},
     query::{FreshnessLike, seconds},
     shared::Shared,
-    values::{Count, List, Space, Text, count, number, text, to_python},
+    values::{Count, FilePath, List, Real, Space, Text, count, number, switch, text, to_python},
     wait::apart,
 };
 
@@ -81,12 +81,12 @@ impl Engine {
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
-        path: Option<PathBuf>,
-        config: Option<Config>,
+        path: Option<FilePath>,
+        config: Option<ConfigLike>,
         embedder: Option<&Bound<'_, PyAny>>,
         reranker: Option<&Bound<'_, PyAny>>,
-        create: bool,
-        read_only: bool,
+        #[pyo3(from_py_with = switch)] create: bool,
+        #[pyo3(from_py_with = switch)] read_only: bool,
         shared: Option<Text>,
         freshness: Option<FreshnessLike>,
     ) -> PyResult<Self> {
@@ -101,9 +101,9 @@ impl Engine {
         if let Some(reason) = refused {
             return Err(wrong_type(py, reason));
         }
-        let config = config.unwrap_or_default().config;
+        let config = config.unwrap_or_default().0;
         let models = ModelOptions::of(&config);
-        let builder = path.map_or_else(mnemon::Engine::builder_in_memory, mnemon::Engine::builder);
+        let builder = path.map_or_else(mnemon::Engine::builder_in_memory, |path| mnemon::Engine::builder(path.0));
         let (mut builder, kept) = (builder.config(config).create(create), Kept::default());
         if let Some(address) = shared {
             builder = builder.shared(address.0).freshness(freshness.map(|freshness| freshness.0).unwrap_or_default());
@@ -191,10 +191,10 @@ impl Engine {
         #[pyo3(from_py_with = text)] insert: String,
         #[pyo3(from_py_with = text)] renderer: String,
         #[pyo3(from_py_with = number)] block_deadline: f64,
-        checkpoint_each_put: bool,
+        #[pyo3(from_py_with = switch)] checkpoint_each_put: bool,
         keep_checkpoints: Option<Count<usize>>,
-        keep_checkpoints_within: Option<f64>,
-        flush_on_drop: bool,
+        keep_checkpoints_within: Option<Real>,
+        #[pyo3(from_py_with = switch)] flush_on_drop: bool,
     ) -> PyResult<Memory> {
         let namespace = namespace.0;
         let limits = mnemon::BufferLimits::default().token_limit(token_limit);
@@ -204,7 +204,7 @@ impl Engine {
         let blocks = blocks.0;
         let options =
             MemoryOptions { blocks, tokens, insert, renderer, block_deadline, checkpoint_each_put, flush_on_drop };
-        let within = keep_checkpoints_within.map(|time| seconds(py, time)).transpose()?;
+        let within = keep_checkpoints_within.map(|time| seconds(py, time.0)).transpose()?;
         let builder = move |engine: &mnemon::Engine| {
             let builder = engine.memory(&namespace, session.0).limits(limits);
             let builder = keep_checkpoints.into_iter().fold(builder, |builder, last| builder.keep_checkpoints(last.0));

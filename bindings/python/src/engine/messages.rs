@@ -5,10 +5,10 @@ use pyo3::{prelude::*, types::PyDict};
 
 use super::Engine;
 use crate::{
-    journal::{JournalEntry, replay_dict},
+    journal::{JournalEntry, entry_of, replay_dict},
     message::{Message, MessageLike, metadata, unwrapped, wrapped},
     query::{Hits, QueryLike},
-    values::{Count, List, Pair, Real, Space, Text, count, datetime, texts, to_python},
+    values::{Count, Fields, List, Pair, Real, Space, Text, count, datetime, texts, to_python},
     vectors::{Vectors, vector_of_query, vectors_of},
 };
 
@@ -96,8 +96,8 @@ impl Engine {
 
     /// Asks the question of an entry of the journal again and returns what became of each hit, as a dict. A message
     /// that is stored and no hit any more is `"outranked"`, one that was deleted is `"gone"`. The recall is not noted.
-    fn replay<'py>(&self, py: Python<'py>, entry: &JournalEntry) -> PyResult<Bound<'py, PyDict>> {
-        replay_dict(py, &self.shared.call(py, async |engine| engine.replay(&entry.0).await)?)
+    fn replay<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = entry_of)] entry: Py<JournalEntry>) -> PyResult<Bound<'py, PyDict>> {
+        replay_dict(py, &self.shared.call(py, async |engine| engine.replay(&entry.get().0).await)?)
     }
 
     /// Returns the message with this id, or `None`.
@@ -121,8 +121,8 @@ impl Engine {
     }
 
     /// Replaces the metadata of a message. Returns false if there is no such message.
-    fn set_metadata(&self, py: Python<'_>, namespace: Space, id: Text, metadata: &Bound<'_, PyDict>) -> PyResult<bool> {
-        let (namespace, metadata) = (namespace.0, self::metadata(metadata)?);
+    fn set_metadata(&self, py: Python<'_>, namespace: Space, id: Text, metadata: Fields<'_>) -> PyResult<bool> {
+        let (namespace, metadata) = (namespace.0, self::metadata(&metadata)?);
         self.shared.call(py, async |engine| engine.set_metadata(&namespace, &id, metadata).await)
     }
 

@@ -1,13 +1,13 @@
 //! Namespaces: lists, deletions, legal holds, settings.
 
 use mnemon::{Forget, Language};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 
 use super::Engine;
 use crate::{
     errors::{raised, wrong_type},
-    query::filter,
-    values::{List, Space, Text, texts, to_python},
+    query::Filter,
+    values::{Keyword, List, Real, Space, Text, switch, texts, to_python},
 };
 
 #[pymethods]
@@ -47,26 +47,31 @@ impl Engine {
 
     /// Deletes and leaves nothing behind, with a receipt, which is returned as a dict. One of the keywords says what of
     /// the namespace: `ids` of messages, `keys` of documents, a `session`, messages that match a filter (`where`), or
-    /// all namespaces `below` this one, itself included. None of them: the whole namespace.
-    #[pyo3(signature = (namespace, *, ids = None, keys = None, session = None, r#where = None, below = false))]
+    /// all namespaces `below` this one, itself included. With none of them, the whole namespace; `None` for one of them is
+    /// an `InvalidTypeError`.
+    #[pyo3(signature = (namespace, *, ids = Keyword::default(), keys = Keyword::default(), session = Keyword::default(),
+        r#where = Keyword::default(), below = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn forget<'py>(
         &self,
         py: Python<'py>,
         namespace: Space,
-        ids: Option<List<Text>>,
-        keys: Option<List<Text>>,
-        session: Option<Text>,
-        r#where: Option<&Bound<'_, PyDict>>,
-        below: bool,
+        ids: Keyword<'py>,
+        keys: Keyword<'py>,
+        session: Keyword<'py>,
+        r#where: Keyword<'py>,
+        #[pyo3(from_py_with = switch)] below: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.shared.check_not_embedding(py, "forget")?;
         let namespace = namespace.0;
-        let what = match (ids, keys, session, r#where, below) {
+        let whole = "leave it out to forget the whole namespace";
+        let (ids, keys) = (ids.value::<List<Text>>("ids", whole)?, keys.value::<List<Text>>("keys", whole)?);
+        let (session, matching) = (session.value::<Text>("session", whole)?, r#where.value::<Filter>("where", whole)?);
+        let what = match (ids, keys, session, matching, below) {
             (Some(ids), None, None, None, false) => Forget::messages(&namespace, texts(ids)),
             (None, Some(keys), None, None, false) => Forget::documents(&namespace, texts(keys)),
             (None, None, Some(session), None, false) => Forget::session(&namespace, session.0),
-            (None, None, None, Some(matching), false) => Forget::matching(&namespace, filter(matching)?),
+            (None, None, None, Some(matching), false) => Forget::matching(&namespace, matching.0),
             (None, None, None, None, true) => Forget::prefix(&namespace),
             (None, None, None, None, false) => Forget::namespace(&namespace),
             _ => return Err(wrong_type(py, "forget takes one of ids, keys, session, where and below")),
@@ -99,8 +104,8 @@ impl Engine {
     /// Sets the time to live of the messages that are put into a namespace from now on, in minutes: one that is put without
     /// `expires_at` expires so long after its put. `None` ends it. Messages that are stored already stay as they are.
     /// Raises `InvalidArgumentError` for less than a millisecond or more than a thousand years.
-    fn set_ttl(&self, py: Python<'_>, namespace: Space, ttl_minutes: Option<f64>) -> PyResult<()> {
-        let namespace = namespace.0;
+    fn set_ttl(&self, py: Python<'_>, namespace: Space, ttl_minutes: Option<Real>) -> PyResult<()> {
+        let (namespace, ttl_minutes) = (namespace.0, ttl_minutes.map(|minutes| minutes.0));
         self.shared.call(py, async |engine| engine.set_ttl(&namespace, ttl_minutes).await)
     }
 

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::{self, BufReader, BufWriter, Read, Write},
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -16,7 +15,7 @@ use super::Engine;
 use crate::{
     errors::of_file,
     reindex::{Progress, options},
-    values::{List, Pair, Real, Space, Text, count, number, to_python},
+    values::{FilePath, List, Pair, Real, Space, Text, count, number, switch, to_python},
 };
 
 /// A file that cannot be read or written any more once the flag is set: the call was ended by a signal.
@@ -53,7 +52,8 @@ impl<F: Read> Read for Stoppable<F> {
 impl Engine {
     /// Writes a namespace, or all of them, to a new file of JSON lines. Returns counts as a dict.
     #[pyo3(signature = (path, namespace = None))]
-    fn export<'py>(&self, py: Python<'py>, path: PathBuf, namespace: Option<Space>) -> PyResult<Bound<'py, PyAny>> {
+    fn export<'py>(&self, py: Python<'py>, path: FilePath, namespace: Option<Space>) -> PyResult<Bound<'py, PyAny>> {
+        let path = path.0;
         let namespace = namespace.map(|namespace| namespace.0);
         let stop = Arc::<AtomicBool>::default();
         let file = File::create_new(&path).map_err(|error| of_file(py, &path, &error))?;
@@ -80,9 +80,10 @@ impl Engine {
     fn import_from<'py>(
         &self,
         py: Python<'py>,
-        path: PathBuf,
+        path: FilePath,
         namespace: Option<Space>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let path = path.0;
         let namespace = namespace.map(|namespace| namespace.0);
         let stop = Arc::<AtomicBool>::default();
         let file = File::open(&path).map_err(|error| of_file(py, &path, &error))?;
@@ -95,8 +96,8 @@ impl Engine {
     }
 
     /// Writes the database, as of this moment, to a new file; other calls go on.
-    fn backup(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.shared.call(py, async |engine| engine.backup(path).await)
+    fn backup(&self, py: Python<'_>, path: FilePath) -> PyResult<()> {
+        self.shared.call(py, async |engine| engine.backup(path.0).await)
     }
 
     /// Replaces the file by a copy without the bytes of what was deleted. Returns its sizes before and after.
@@ -124,7 +125,7 @@ impl Engine {
         min_overlap: Option<Real>,
         queries: List<Pair<Space, Text>>,
         #[pyo3(from_py_with = count)] samples: usize,
-        keep_previous: bool,
+        #[pyo3(from_py_with = switch)] keep_previous: bool,
         #[pyo3(from_py_with = number)] duty: f64,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
