@@ -130,7 +130,10 @@ fn a_bad_conversation_is_an_error_that_names_place_and_fault() {
         (json!({"role": "assistant", "parts": []}), "role \"assistant\" is not one of user, model"),
         (json!({"role": 1, "parts": []}), "role is not a string"),
         (json!({"role": "user", "content": "hi"}), "parts is missing, and content is no field of a content"),
-        (json!({"choices": [{"message": {"role": "assistant", "content": "hi"}}]}), "choices is no field of a content"),
+        (
+            json!({"choices": [{"message": {"role": "assistant", "content": "hi"}}]}),
+            "parts is missing, and choices is no field of a content",
+        ),
         (
             json!({"messages": []}),
             "parts is missing, and messages is no field of a content; read other formats with from_openai",
