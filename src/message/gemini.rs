@@ -188,10 +188,15 @@ impl TurnFormat for Gemini {
 fn decode_parts(content: &Object) -> fields::Result<Vec<Vec<ContentPart>>> {
     let values = match content.get("parts") {
         Some(Value::Array(values)) => values.as_slice(),
-        // A model that used up its tokens answers without parts.
-        None | Some(Value::Null) if !content.contains_key("content") => &[],
-        // Ignoring the field would lose the content.
-        None | Some(Value::Null) => return Err("parts is missing; content is a field of other formats".to_owned()),
+        None | Some(Value::Null) => match content.keys().find(|name| !["role", "parts"].contains(&name.as_str())) {
+            // A model that used up its tokens answers without parts.
+            None => &[],
+            // Ignoring the field would lose what it has.
+            Some(name) => {
+                let remedy = "read other formats with from_openai or from_anthropic";
+                return Err(format!("parts is missing, and {name} is no field of a content; {remedy}"));
+            }
+        },
         Some(_) => return Err("parts is not an array".to_owned()),
     };
     let mut numbers = NameNumbers::default();

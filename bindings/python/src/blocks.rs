@@ -34,7 +34,7 @@ impl StaticBlock {
 /// A block with the messages of the namespace that are most relevant to the last messages of the prompt.
 ///
 /// `top_k` is the greatest number of them, `threshold` the least score, `window` the number of last messages that are
-/// the query; `own_session` recalls from this session alone. `unit` is `"message"` or `"batch"`: with each message that
+/// the query; `own_session` recalls from this session alone. `unit` is `"message"` (the default) or `"batch"`: with each message that
 /// was found, all that left the buffer with it. `keep_previous_hits` leaves the block as it is while its hits stay
 /// relevant. `process` is a function of a list of `Hit` that returns one, such as a filter.
 #[pyclass(frozen, module = "mnemon")]

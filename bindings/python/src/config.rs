@@ -123,7 +123,10 @@ impl<'py> FromPyObject<'_, 'py> for ConfigLike {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        object.cast::<Config>().map(|config| ConfigLike(config.get().config.clone())).map_err(|_| not_a("a Config", &object))
+        object
+            .cast::<Config>()
+            .map(|config| ConfigLike(config.get().config.clone()))
+            .map_err(|_| not_a("a Config", &object))
     }
 }
 
@@ -171,7 +174,8 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "two_phase_commit" => config.two_phase_commit = switch(value)?,
         "other_readers" => config.other_readers = switch(value)?,
         "embedding_cache_file" => {
-            config.embedding_cache_file = optional().map(|path| Ok::<_, PyErr>(path.extract::<FilePath>()?.0)).transpose()?;
+            config.embedding_cache_file =
+                optional().map(|path| Ok::<_, PyErr>(path.extract::<FilePath>()?.0)).transpose()?;
         }
         "encryption_key" => config.encryption_key = optional().map(key).transpose()?,
         _ => return Err(invalid(py, "there is no such setting; help(mnemon.Config) lists all")),

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use mnemon::Namespace;
-use pyo3::prelude::*;
+use pyo3::{
+    prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
+};
 
 use crate::{
     operation::{options, search},
@@ -16,12 +19,14 @@ use crate::{
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Documents {
     engine: Arc<Shared>,
+    /// The object of the engine, which closes it when nothing refers to it.
+    owner: Py<PyAny>,
     namespace: Namespace,
 }
 
 impl Documents {
-    pub(crate) fn new(engine: Arc<Shared>, namespace: Namespace) -> Self {
-        Documents { engine, namespace }
+    pub(crate) fn new(engine: Arc<Shared>, owner: Py<PyAny>, namespace: Namespace) -> Self {
+        Documents { engine, owner, namespace }
     }
 
     fn call<T: Send>(
@@ -91,6 +96,10 @@ impl Documents {
             let dimension = engine.model().dimension;
             Ok(Vectors::means(engine.documents(&self.namespace).vectors(keys).await?, dimension))
         })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)
     }
 
     #[getter]

@@ -74,14 +74,28 @@ exceptions! {
     WrongKey => WrongKeyError,
 }
 
+/// Remedies of the crate for other surfaces, and those of this package.
+const WORDS: [(&str, &str); 3] = [
+    (", in a build with the feature `encryption`", ""),
+    (
+        "this program was built without mnemon's feature `cuda`; enable the feature, or run on the CPU",
+        "this package runs models on the CPU alone; leave out Config(device=...)",
+    ),
+    (
+        "(`mnemon --shared`), open it for reading, or take a namespace out with `mnemon unshare`",
+        "(Engine(path, shared=...)), open it with read_only=True, or take a namespace out with `python -m mnemon unshare`",
+    ),
+];
+
 /// Returns the exception for an error. If Python code that the engine called raised one, that is its cause; if that is no
 /// error but what ends a program, such as `KeyboardInterrupt`, it is the exception itself.
 pub(crate) fn raised(py: Python<'_>, error: Error) -> PyErr {
     let (class, remedy) = exception(&error);
     // The debug format has the sources too.
+    let text = WORDS.iter().fold(format!("{error:?}"), |text, (rust, python)| text.replace(rust, python));
     let text = match remedy {
-        Some(remedy) => format!("{error:?} ({remedy})"),
-        None => format!("{error:?}"),
+        Some(remedy) => format!("{text} ({remedy})"),
+        None => text,
     };
     let raised = of_class(py, class, text);
     if let Error::SharedDatabase { transient, .. } = error {

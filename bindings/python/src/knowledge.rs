@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use mnemon::Namespace;
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{
+    prelude::*,
+    pyclass::{PyTraverseError, PyVisit},
+    types::PyDict,
+};
 
 use crate::{
     chat::chat_model,
@@ -27,6 +31,8 @@ use crate::{
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Profile {
     engine: Arc<Shared>,
+    /// The object of the engine, which closes it when nothing refers to it.
+    owner: Py<PyAny>,
     namespace: Namespace,
     key: String,
     description: Option<String>,
@@ -69,7 +75,11 @@ impl Profile {
         description: Option<Text>,
     ) -> Self {
         let description = description.map(|description| description.0);
-        Profile { engine: engine.0, namespace: namespace.0, key, description }
+        Profile { engine: engine.0, owner: engine.1, namespace: namespace.0, key, description }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)
     }
 
     /// Returns the profile, an empty dict at first.
@@ -108,6 +118,8 @@ impl Profile {
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Collection {
     engine: Arc<Shared>,
+    /// The object of the engine, which closes it when nothing refers to it.
+    owner: Py<PyAny>,
     namespace: Namespace,
     description: Option<String>,
     index: Option<Vec<String>>,
@@ -150,11 +162,16 @@ impl Collection {
     ) -> Self {
         Collection {
             engine: engine.0,
+            owner: engine.1,
             namespace: namespace.0,
             description: description.map(|description| description.0),
             index: index.map(texts),
             shown: shown.map(|shown| shown.0),
         }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)
     }
 
     /// Adds an item. Returns its key.

@@ -43,6 +43,7 @@ pub(crate) struct MemoryOptions<'py> {
 pub(crate) fn open_memory(
     py: Python<'_>,
     engine: Arc<Shared>,
+    owner: Py<PyAny>,
     builder: impl FnOnce(&mnemon::Engine) -> MemoryBuilder + Send + 'static,
     options: MemoryOptions<'_>,
 ) -> PyResult<Memory> {
@@ -69,7 +70,7 @@ pub(crate) fn open_memory(
         Ok(slot(blocks.into_iter().fold(builder, |builder, block| builder.block(block.0)).open()?, &shared))
     });
     let slot = opened.map_err(|raised| with_cause(py, raised, &error))?;
-    Ok(Memory { slot, engine, counter_error: error, kept })
+    Ok(Memory { slot, engine, owner, counter_error: error, kept })
 }
 
 /// Returns the place of a session that closes with its engine. Called while the call that opened it is running, which
@@ -97,6 +98,8 @@ fn with_cause(py: Python<'_>, raised: PyErr, error: &CounterError) -> PyErr {
 pub(crate) struct Memory {
     slot: Arc<MemorySlot>,
     engine: Arc<Shared>,
+    /// The object of the engine, which closes it when nothing refers to it.
+    owner: Py<PyAny>,
     counter_error: CounterError,
     kept: Kept,
 }
@@ -233,7 +236,7 @@ impl Memory {
         let checkpoint = checkpoint.map(|checkpoint| checkpoint.0);
         let slot = self.call(py, async |memory| Ok(slot(memory.fork(checkpoint, to.0).await?, &self.engine)))?;
         let (engine, counter_error) = (Arc::clone(&self.engine), Arc::clone(&self.counter_error));
-        Ok(Memory { slot, engine, counter_error, kept: self.kept.clone_ref(py) })
+        Ok(Memory { slot, engine, owner: self.owner.clone_ref(py), counter_error, kept: self.kept.clone_ref(py) })
     }
 
     /// Returns how far each block is, as dicts: `behind` batches, those that `failed`, and why it is `retrying`.
@@ -254,20 +257,23 @@ impl Memory {
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
     fn change_block(&self, py: Python<'_>, block: Text, change: Py<PyAny>) -> PyResult<()> {
         let failed = Arc::new(Mutex::new(None));
-        let (name, failure, change) = (block.to_string(), Arc::clone(&failed), Callee::strong(change));
+        let called = block.to_string();
+        let (name, failure, change) = (called.clone(), Arc::clone(&failed), Callee::strong(change));
         let change = move |state: &serde_json::Value| {
             let changed = |change: &Bound<'_, PyAny>| {
                 from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)
             };
             call(&change, changed, |_, reason, error| {
-                *lock(&failure) = Some(error);
+                *lock(&failure) = Some((reason.clone(), error));
                 Error::Block { name: name.clone(), reason }
             })
         };
         let changed = self.call(py, async |memory| memory.change_block(&block, change).await);
         changed.map_err(|raised: PyErr| match lock(&failed).take() {
-            Some(cause) if ends_program(py, &cause) => cause,
-            Some(cause) => {
+            Some((_, cause)) if ends_program(py, &cause) => cause,
+            Some((reason, cause)) => {
+                let text = format!("block {called:?}: change failed, and the state is as it was: {reason}");
+                let raised = of_class(py, "BlockError", text);
                 raised.set_cause(py, Some(cause));
                 raised
             }
@@ -276,6 +282,7 @@ impl Memory {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.owner)?;
         self.kept.traverse(&visit)
     }
 

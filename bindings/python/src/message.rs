@@ -8,14 +8,16 @@ use pyo3::{
 use serde_json::{Map, Value};
 
 use crate::{
-    errors::{not_a, raised},
-    values::{Element, Fields, List, Text, Time, bad_message, datetime, from_python, plain_time, switch, text, to_python},
+    errors::{not_a, of_class, raised},
+    values::{
+        Element, Fields, List, Text, Time, bad_message, datetime, from_python, plain_time, switch, text, to_python,
+    },
 };
 
 /// A chat message.
 ///
 /// `content` is text, or a list of parts as dicts with a `"type"`, as `to_dict` returns them, or as OpenAI's chat format
-/// has them. `role` is one of `"user"`, `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message
+/// has them. `role` is one of `"user"` (the default), `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message
 /// that is put with the id of another one replaces it. `created_at` is a `datetime` with a time zone, or text such as
 /// `"2024-05-01T09:30:00Z"`; default: now. `expires_at` is such a time, from which on nothing returns the message; default:
 /// by the time to live of the namespace, or never. `metadata` is a dict of values of JSON. Raises `InvalidMessageError`.
@@ -199,7 +201,22 @@ fn read(fields: &Bound<'_, PyDict>) -> PyResult<mnemon::Message> {
     let fields = fields.copy()?;
     let [created_at, expires_at] = ["created_at", "expires_at"].map(|field| take_time(&fields, field));
     let (created_at, expires_at) = (created_at?, expires_at?);
-    Ok(mnemon::Message { created_at, expires_at, ..from_python(&fields, bad_message)? })
+    let message = from_python(&fields, bad_message).map_err(|error| match other_format(&fields) {
+        Some(remedy) => of_class(fields.py(), "InvalidMessageError", format!("{}; {remedy}", error.value(fields.py()))),
+        None => error,
+    })?;
+    Ok(mnemon::Message { created_at, expires_at, ..message })
+}
+
+/// Returns how to read a dict that is not a message, but what the API of a provider has for one.
+fn other_format(fields: &Bound<'_, PyDict>) -> Option<&'static str> {
+    let readers = [
+        ("stop_reason", "mnemon.from_anthropic reads it"),
+        ("parts", "mnemon.from_gemini reads it"),
+        ("candidates", "mnemon.from_gemini reads it"),
+        ("choices", "give the message in it, choices[0].message"),
+    ];
+    readers.into_iter().find_map(|(field, remedy)| fields.contains(field).unwrap_or(false).then_some(remedy))
 }
 
 /// Takes a time out of the fields of a message.

@@ -18,7 +18,7 @@ use crate::{
     callback::{Callee, Kept, attribute, call, embedding_for, numbers, rows},
     errors::{cause, raised, wrong_type},
     servers::OpenAiEmbedder,
-    values::{Text, count},
+    values::{Text, dimension},
     vectors::GivenVectors,
     wait::apart,
 };
@@ -97,7 +97,7 @@ impl PythonEmbedder {
             Some(hash) => hash.extract::<Text>()?.0,
             None => name.bytes().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let dimension = count(&attribute(object, "dimension", "Embedder")?)?;
+        let dimension = dimension(&attribute(object, "dimension", "Embedder")?)?;
         attribute(object, "embed_documents", "Embedder")?;
         let has_query = object.hasattr("embed_query")?;
         let identity = ModelIdentity { name, dimension, hash };

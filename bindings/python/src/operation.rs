@@ -1,11 +1,7 @@
 //! Batches of operations on documents.
 
 use mnemon::{DocumentNamespaces, DocumentOptions, DocumentOutcome, DocumentSearch, Namespace};
-use pyo3::{
-    IntoPyObjectExt,
-    prelude::*,
-    types::IntoPyDict,
-};
+use pyo3::{IntoPyObjectExt, prelude::*, types::IntoPyDict};
 
 use crate::{
     callback::{numbers, rows},

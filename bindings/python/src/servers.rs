@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use crate::{
     query::seconds,
-    values::{Count, Real, Text, count},
+    values::{Count, Real, Text, dimension},
 };
 
 /// A chat model of a server that speaks OpenAI's protocol, for blocks, profiles and collections.
@@ -61,7 +61,7 @@ impl OpenAiEmbedder {
         py: Python<'_>,
         base_url: Text,
         model: Text,
-        #[pyo3(from_py_with = count)] dimension: usize,
+        #[pyo3(from_py_with = dimension)] dimension: usize,
         api_key: Option<Text>,
         timeout: Option<Real>,
         attempts: Option<Count<usize>>,

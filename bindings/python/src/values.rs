@@ -16,7 +16,7 @@ use pyo3::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Number, Value};
 
-use crate::errors::{invalid, kind_of, noted, not_a, raised, wrong_type};
+use crate::errors::{invalid, kind_of, not_a, noted, raised, wrong_type};
 
 /// The deepest nesting of a value. JSON that is stored must be readable again.
 const MAX_DEPTH: usize = 127;
@@ -119,6 +119,10 @@ impl<'py, T: Element<'py>> FromPyObject<'_, 'py> for List<T> {
         if T::is_one(&object) {
             return Ok(List(vec![T::of(&object)?]));
         }
+        if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
+            let kind = kind_of(&object);
+            return Err(wrong_type(object.py(), format!("{kind} is no text and no list; its decode() is a text")));
+        }
         let iterator = match object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>() {
             true => None,
             false => object.try_iter().ok(),
@@ -204,6 +208,15 @@ pub(crate) fn count<T: TryFrom<u64>>(object: &Bound<'_, PyAny>) -> PyResult<T> {
     })
 }
 
+/// Returns the number of a vector's components.
+pub(crate) fn dimension(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let dimension = count::<usize>(object)?;
+    match dimension {
+        1..=0xffff => Ok(dimension),
+        _ => Err(invalid(object.py(), format!("the dimension {dimension} is not 1 to 65,535"))),
+    }
+}
+
 /// A whole number from 0, for an argument that may be left out.
 pub(crate) struct Count<T>(pub(crate) T);
 
@@ -249,10 +262,14 @@ impl<'py> FromPyObject<'_, 'py> for Time {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if !object.is_instance_of::<PyString>() && !object.is_instance_of::<PyDate>() {
+            return Err(not_a("a datetime, or text such as \"2024-05-01T09:30:00Z\",", &object));
+        }
         time_of(&object).map(Time).map_err(|reason| invalid(object.py(), reason))
     }
 }
 
+/// Returns the time that a text, a `datetime` or a `date` is.
 fn time_of(object: &Bound<'_, PyAny>) -> Result<Timestamp, String> {
     if let Ok(text) = object.cast::<PyString>() {
         let text = text_of(text)?;
@@ -262,12 +279,8 @@ fn time_of(object: &Bound<'_, PyAny>) -> Result<Timestamp, String> {
         });
     }
     let Ok(time) = object.cast::<PyDateTime>() else {
-        if object.is_instance_of::<PyDate>() {
-            let text = object.str().map_err(|error| error.to_string())?;
-            return text_of(&text)?.parse().map_err(|error: Error| error.to_string());
-        }
-        let kind = kind_of(object);
-        return Err(format!("a datetime, or text such as \"2024-05-01T09:30:00Z\", is needed here, not {kind}"));
+        let text = object.str().map_err(|error| error.to_string())?;
+        return text_of(&text)?.parse().map_err(|error: Error| error.to_string());
     };
     if time.get_tzinfo().is_none() {
         let remedy = "give it one, such as datetime.now(timezone.utc)";

@@ -3,9 +3,18 @@
 use std::{ffi::c_int, ptr};
 
 use mnemon::{Embedder, Error, Result};
-use pyo3::{IntoPyObjectExt, exceptions::PyBufferError, ffi, prelude::*, types::{PyIterator, PyList, PyRange}};
+use pyo3::{
+    IntoPyObjectExt,
+    exceptions::PyBufferError,
+    ffi,
+    prelude::*,
+    types::{PyIterator, PyList, PyRange},
+};
 
-use crate::values::{Text, count};
+use crate::{
+    errors::invalid,
+    values::{Text, dimension},
+};
 
 /// The embedder of a database whose vectors the program makes: it gives one with each text of a document that it puts, and
 /// one with each search. `name` is that of the model that makes them, `dimension` the number of their components, 1 to
@@ -18,8 +27,11 @@ pub(crate) struct GivenVectors(pub(crate) mnemon::models::GivenVectors);
 #[pymethods]
 impl GivenVectors {
     #[new]
-    fn new(name: Text, #[pyo3(from_py_with = count)] dimension: usize) -> Self {
-        GivenVectors(mnemon::models::GivenVectors::new(&name, dimension))
+    fn new(py: Python<'_>, name: Text, #[pyo3(from_py_with = dimension)] dimension: usize) -> PyResult<Self> {
+        if name.is_empty() {
+            return Err(invalid(py, "the name is empty; give that of the model that makes the vectors"));
+        }
+        Ok(GivenVectors(mnemon::models::GivenVectors::new(&name, dimension)))
     }
 
     fn __repr__(&self) -> String {

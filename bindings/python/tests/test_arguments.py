@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import dataclasses
+import gc
 import json
 import multiprocessing
 import os
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy
 import pytest
 from pydantic import BaseModel
 
@@ -183,7 +186,6 @@ def test_times_may_be_text_and_are_exact_or_refused(engine: Engine) -> None:
         (datetime(9999, 12, 31, tzinfo=timezone.utc), "out of range: times are from year 1 to 9999"),
         (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))), "out of range: times are from year 1"),
         ("2024-01-01T12:00:00", "is not a time with a time zone"),
-        (1_700_000_000, "a datetime, or text such as"),
     ]:
         for make in (
             lambda: Message("x", created_at=time),
@@ -193,11 +195,25 @@ def test_times_may_be_text_and_are_exact_or_refused(engine: Engine) -> None:
             with pytest.raises(MnemonError, match=re.escape(reason)) as raised:
                 make()
             assert isinstance(raised.value, ValueError)
+    for make in (lambda: Message("x", created_at=5), lambda: Query("x", as_of=5)):  # type: ignore[arg-type]
+        with pytest.raises(mnemon.InvalidTypeError, match="a datetime, or text such as .* is needed here, not int"):
+            make()
+    with pytest.raises(mnemon.InvalidMessageError, match="created_at: a datetime, or text"):
+        Message.from_dict({"role": "user", "content": "x", "created_at": 5})
     # A time that only other surfaces can store.
     old = Message.from_dict({"role": "user", "content": "x", "created_at": "-000044-03-15T12:00:00Z"})
     assert old.to_dict()["created_at"] == "-000044-03-15T12:00:00Z" and pickle.loads(pickle.dumps(old)) == old
     with pytest.raises(MnemonError, match="before year 1"):
         old.created_at
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Fields(BaseModel):
+    x: int = 1
 
 
 CYCLE: dict[str, Any] = {}
@@ -212,7 +228,13 @@ VALUES: list[tuple[Any, str]] = [
     (uuid.UUID(int=1), "a UUID is no value of JSON; give it as text"),
     (b"bytes", "a bytes is no value of JSON"),
     ({1, 2}, "a set is no value of JSON; give it as a list"),
-    (object(), "a object is no value of JSON"),
+    (object(), "an object is no value of JSON"),
+    (numpy.array([1.0, 2.0]), "an ndarray is no value of JSON; give its tolist()"),
+    (numpy.array([1]), "an ndarray is no value of JSON; give its tolist()"),
+    (numpy.float32(1), "a float32 is no value of JSON; give its tolist()"),
+    (numpy.True_, "no value of JSON; give bool() of it"),
+    (Point(1), "a Point is no value of JSON; give dataclasses.asdict() of it"),
+    (Fields(), 'a Fields is no value of JSON; give its model_dump(mode="json")'),
     ("\ud800", "half of a surrogate pair"),
 ]
 
@@ -564,3 +586,154 @@ def test_what_a_callback_raised_is_told_without_a_stray_name() -> None:
             with pytest.raises(mnemon.EmbeddingError) as raised:
                 engine.embed_documents(["x"])
             assert text in str(raised.value) and "Exception:" not in str(raised.value) and raised.value.__cause__ is failure
+
+
+def test_a_none_is_no_argument_that_was_left_out_of_forget(engine: Engine) -> None:
+    engine.put(NAMESPACE, [Message("one", id="1"), Message("two", id="2")])
+    engine.documents(NAMESPACE).put("k", 1)
+    missing: Any = None
+    for name in ("ids", "keys", "session", "where"):
+        remedy = f"{name} is None; leave it out to forget the whole namespace"
+        for forget in (lambda: engine.forget(NAMESPACE, **{name: missing}),
+                       lambda: asyncio.run(AsyncEngine(engine).forget(NAMESPACE, **{name: missing}))):  # type: ignore[misc]
+            with pytest.raises(mnemon.InvalidTypeError, match=remedy) as raised:
+                forget()
+            assert raised.value.__notes__ == [f"while processing '{name}'"]
+    assert engine.forget(NAMESPACE, ids=["1"]) and engine.get(NAMESPACE, "1") is None and engine.get(NAMESPACE, "2") is not None
+    assert engine.documents(NAMESPACE).get("k") is not None
+    engine.forget(NAMESPACE)
+    assert engine.get(NAMESPACE, "2") is None and engine.documents(NAMESPACE).get("k") is None
+
+
+def test_hits_and_vectors_are_sequences(engine: Engine) -> None:
+    engine.put(NAMESPACE, [Message(f"boat {i}", id=str(i)) for i in range(5)])
+    engine.flush()
+    hits = engine.recall(NAMESPACE, "boat")
+    every = list(hits)
+    vectors = engine.embed_documents([f"boat {i}" for i in range(5)])
+    rows = vectors.tolist()
+    for part in (slice(3), slice(-2, None), slice(None, None, -2), slice(9, 12), slice(None)):
+        assert hits[part] == every[part] and type(hits[part]) is list
+        assert vectors[part].tolist() == rows[part] and numpy.asarray(vectors[part]).shape == (len(rows[part]), len(rows[0]))
+    assert hits[-1] is every[-1] and list(reversed(hits)) == every[::-1] and every[2] in hits
+    assert vectors[-1] == rows[-1] and list(reversed(vectors)) == rows[::-1] and rows[2] in vectors and list(vectors) == rows
+    for sequence in (hits, vectors):
+        for at in (5, -6, 2**70):
+            with pytest.raises(IndexError):
+                sequence[at]
+        with pytest.raises(TypeError):
+            sequence["0"]  # type: ignore[call-overload, index]
+    assert engine.embed_documents([])[:2].tolist() == []
+
+
+def test_the_greatest_number_is_named() -> None:
+    with pytest.raises(mnemon.InvalidValueError, match="a whole number from 0 to 18446744073709551615 is needed here, not 18446744073709551616"):
+        Query("x", k=2**64)
+    with pytest.raises(mnemon.InvalidValueError, match="a whole number from 0 to 4294967295 is needed here"):
+        mnemon.StaticBlock("x", "y", priority=2**32)
+    with pytest.raises(mnemon.InvalidValueError, match="a whole number from 0 is needed here, not -1"):
+        Query("x", k=-1)
+
+
+def test_an_argument_of_a_wrong_type_is_named(engine: Engine, tmp_path: Path) -> None:
+    documents, memory = engine.documents(NAMESPACE), engine.memory(NAMESPACE, "s")
+    profile, collection = Profile(engine, NAMESPACE), Collection(engine, NAMESPACE)
+    wrong: Any = 5
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("where", lambda: Query("x", where=wrong)),
+        ("where", lambda: documents.search(where=wrong)),
+        ("where", lambda: collection.search(where=wrong)),
+        ("where", lambda: DocumentOperation.search(NAMESPACE, where=wrong)),
+        ("where", lambda: engine.forget(NAMESPACE, where=wrong)),
+        ("ids", lambda: engine.forget(NAMESPACE, ids=wrong)),
+        ("below", lambda: engine.forget(NAMESPACE, below=wrong)),
+        ("below", lambda: documents.search(below=wrong)),
+        ("neighbors", lambda: Query("x", neighbors=wrong)),
+        ("role", lambda: Message("x", wrong)),
+        ("metadata", lambda: Message("x", metadata=wrong)),
+        ("fields", lambda: Message.from_dict(wrong)),
+        ("metadata", lambda: engine.set_metadata(NAMESPACE, "m", wrong)),
+        ("ttl_minutes", lambda: engine.set_ttl(NAMESPACE, "5")),  # type: ignore[arg-type]
+        ("entry", lambda: engine.replay(wrong)),
+        ("lossless", lambda: mnemon.to_openai("x", lossless=wrong)),
+        ("profile", lambda: profile.set(wrong)),
+        ("patch", lambda: profile.patch(wrong)),
+        ("item", lambda: collection.add(wrong)),
+        ("path", lambda: Engine(wrong)),
+        ("path", lambda: engine.export(wrong)),
+        ("path", lambda: engine.import_from(wrong)),
+        ("path", lambda: engine.backup(wrong)),
+        ("config", lambda: Engine(config=wrong)),
+        ("read_only", lambda: Engine(tmp_path / "x", read_only=wrong)),
+        ("flush_on_drop", lambda: engine.memory(NAMESPACE, "s", flush_on_drop=wrong)),
+        ("keep_checkpoints_within", lambda: engine.memory(NAMESPACE, "s", keep_checkpoints_within="1")),  # type: ignore[arg-type]
+        ("unit", lambda: mnemon.VectorBlock("v", unit=wrong)),
+        ("scope", lambda: mnemon.FactBlock("f", lambda _: "", scope=wrong)),
+        ("messages", lambda: memory.put(b"x")),  # type: ignore[arg-type]
+        ("messages", lambda: engine.put(NAMESPACE, b"x")),  # type: ignore[arg-type]
+    ]
+    for name, call in calls:
+        with pytest.raises(mnemon.InvalidTypeError) as raised:
+            call()
+        assert raised.value.__notes__ == [f"while processing '{name}'"], raised.value
+    with pytest.raises(mnemon.InvalidTypeError, match="bytes is no text and no list; its decode"):
+        engine.put(NAMESPACE, b"x")  # type: ignore[arg-type]
+
+
+def test_remedies_are_those_of_this_package(engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "memory.redb"
+    Engine(path, config=Config(encryption_key=bytes(32))).close()
+    with pytest.raises(mnemon.KeyNeededError) as raised:
+        Engine(path)
+    assert "feature" not in str(raised.value) and "Config(encryption_key=...)" in str(raised.value)
+    with pytest.raises(mnemon.InvalidConfigError, match='index: "hnsw_rs" is not in this package; "hnsw" is'):
+        Config(index="hnsw_rs")
+    memory = engine.memory(NAMESPACE, "s", blocks=[mnemon.InstructionBlock("i", "Be brief.", lambda _: "{}")])
+
+    def change(state: Any) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(mnemon.BlockError, match='block "i": change failed, and the state is as it was: ValueError: no') as failed:
+        memory.change_block("i", change)
+    assert isinstance(failed.value.__cause__, ValueError) and "batch" not in str(failed.value)
+    for name, dimension in (("", 3), ("a", 0), ("a", 70_000)):
+        with pytest.raises(mnemon.InvalidValueError, match="the name is empty|is not 1 to 65,535"):
+            mnemon.GivenVectors(name, dimension)
+    with pytest.raises(mnemon.InvalidValueError, match="the dimension 0 is not 1 to 65,535"):
+        mnemon.OpenAiEmbedder("http://localhost", "m", 0)
+    answer = {"id": "m", "type": "message", "role": "assistant", "content": [], "container": None, "stop_reason": "end_turn"}
+    for fields, remedy in [
+        (answer, "mnemon.from_anthropic reads it"),
+        ({"role": "user", "parts": [{"text": "hi"}]}, "mnemon.from_gemini reads it"),
+        ({"choices": []}, re.escape("choices[0].message")),
+    ]:
+        with pytest.raises(mnemon.InvalidMessageError, match=remedy):
+            engine.put(NAMESPACE, fields)
+    for lost in ({"choices": [{}]}, {"messages": []}):
+        with pytest.raises(mnemon.InvalidMessageError, match="is no field of a content; read other formats with from_openai"):
+            mnemon.from_gemini(lost)
+
+
+def test_what_an_engine_made_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "memory.redb"
+
+    def made(make: Callable[[Engine], Any]) -> Any:
+        engine = Engine(path)
+        return make(engine)
+
+    makers: list[tuple[Callable[[Engine], Any], Callable[[Any], Any]]] = [
+        (lambda engine: engine.documents(NAMESPACE), lambda documents: documents.put("k", 1)),
+        (lambda engine: engine.memory(NAMESPACE, "s"), lambda memory: memory.put("x")),
+        (lambda engine: engine.memory(NAMESPACE, "s").fork("t"), lambda memory: memory.put("x")),
+        (lambda engine: Profile(engine, NAMESPACE), lambda profile: profile.set({"a": 1})),
+        (lambda engine: Collection(engine, NAMESPACE), lambda collection: collection.add({"a": 1})),
+    ]
+    for make, use in makers:
+        one = made(make)
+        gc.collect()
+        use(one)
+        with pytest.raises(mnemon.DatabaseLockedError):
+            Engine(path)
+        del one
+        gc.collect()
+        Engine(path).close()

@@ -129,7 +129,15 @@ fn a_bad_conversation_is_an_error_that_names_place_and_fault() {
         (json!("hi"), "expected a JSON object"),
         (json!({"role": "assistant", "parts": []}), "role \"assistant\" is not one of user, model"),
         (json!({"role": 1, "parts": []}), "role is not a string"),
-        (json!({"role": "user", "content": "hi"}), "parts is missing; content is a field of other formats"),
+        (json!({"role": "user", "content": "hi"}), "parts is missing, and content is no field of a content"),
+        (
+            json!({"choices": [{"message": {"role": "assistant", "content": "hi"}}]}),
+            "parts is missing, and choices is no field of a content",
+        ),
+        (
+            json!({"messages": []}),
+            "parts is missing, and messages is no field of a content; read other formats with from_openai",
+        ),
         (json!({"role": "user", "parts": "hi"}), "parts is not an array"),
         (user(json!("hi")), "parts[0]: expected a JSON object"),
         (user(json!({"text": 1})), "parts[0]: text is not a string"),

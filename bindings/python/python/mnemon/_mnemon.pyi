@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, Self, TypeAlias, final, overload
 
 from ._async import AsyncCollection, AsyncEngine, AsyncProfile
 from ._options import BlockLike, ChatModel, EmbedderLike, Freshness, MessageLike, Messages, Time, VectorLike, VectorsLike
@@ -37,7 +37,7 @@ class Message:
     def __new__(
         cls,
         content: str | Sequence[Mapping[str, Any]] | None,
-        role: _Role = "user",
+        role: _Role = ...,
         *,
         id: str | None = None,
         session: str | None = None,
@@ -156,7 +156,10 @@ class Hits:
     def age(self) -> float | None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Hit]: ...
+    @overload
     def __getitem__(self, index: int, /) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[Hit]: ...
 
 @final
 class JournalEntry:
@@ -273,10 +276,10 @@ class Engine:
         self,
         namespace: str,
         *,
-        ids: Iterable[str] | None = None,
-        keys: Iterable[str] | None = None,
-        session: str | None = None,
-        where: dict[str, Any] | None = None,
+        ids: Iterable[str] = ...,
+        keys: Iterable[str] = ...,
+        session: str = ...,
+        where: dict[str, Any] = ...,
         below: bool = False,
     ) -> dict[str, Any]: ...
     def audit(self) -> dict[str, Any]: ...
@@ -433,7 +436,11 @@ def command(program: Sequence[str], arguments: Sequence[str]) -> int: ...
 @final
 class Vectors:
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[list[float]]: ...
+    @overload
     def __getitem__(self, index: int, /) -> list[float]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Vectors: ...
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
     def tolist(self) -> list[list[float]]: ...
@@ -558,7 +565,7 @@ class VectorBlock:
         threshold: float | None = None,
         window: int | None = None,
         own_session: bool = False,
-        unit: Literal["message", "batch"] = "message",
+        unit: Literal["message", "batch"] = ...,
         keep_previous_hits: bool = False,
         process: Callable[[list[Hit]], list[Hit]] | None = None,
     ) -> Self: ...
@@ -571,7 +578,7 @@ class FactBlock:
         model: ChatModel,
         *,
         priority: int = 0,
-        scope: Literal["session", "namespace"] = "session",
+        scope: Literal["session", "namespace"] = ...,
         max_facts: int | None = None,
         extract_prompt: str | None = None,
         condense_prompt: str | None = None,
@@ -598,7 +605,7 @@ class InstructionBlock:
         model: ChatModel,
         *,
         priority: int = 0,
-        scope: Literal["session", "namespace"] = "session",
+        scope: Literal["session", "namespace"] = ...,
         prompt: str | None = None,
     ) -> Self: ...
 

@@ -74,10 +74,10 @@ class MemoryOptions(TypedDict, total=False):
 
 
 class ForgetOptions(TypedDict, total=False):
-    ids: Iterable[str] | None
-    keys: Iterable[str] | None
-    session: str | None
-    where: dict[str, Any] | None
+    ids: Iterable[str]
+    keys: Iterable[str]
+    session: str
+    where: dict[str, Any]
     below: bool
 
 

@@ -50,8 +50,8 @@ pub(crate) struct Engine {
     read_only: bool,
 }
 
-/// An `Engine`, or the one of an `AsyncEngine`.
-pub(crate) struct EngineLike(pub(crate) Arc<Shared>);
+/// An `Engine`, or the one of an `AsyncEngine`; and its object.
+pub(crate) struct EngineLike(pub(crate) Arc<Shared>, pub(crate) Py<PyAny>);
 
 impl<'py> FromPyObject<'_, 'py> for EngineLike {
     type Error = PyErr;
@@ -59,7 +59,7 @@ impl<'py> FromPyObject<'_, 'py> for EngineLike {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let engine =
             plain_or::<Engine>(&object, "engine").ok_or_else(|| not_a("an Engine or an AsyncEngine", &object))?;
-        Ok(EngineLike(Arc::clone(&engine.get().shared)))
+        Ok(EngineLike(Arc::clone(&engine.get().shared), engine.into_any()))
     }
 }
 
@@ -147,8 +147,8 @@ impl Engine {
     }
 
     /// Returns the documents of a namespace: JSON values under keys.
-    fn documents(&self, namespace: Space) -> Documents {
-        Documents::new(Arc::clone(&self.shared), namespace.0)
+    fn documents(this: Bound<'_, Self>, namespace: Space) -> Documents {
+        Documents::new(Arc::clone(&this.get().shared), this.into_any().unbind(), namespace.0)
     }
 
     /// Runs operations on documents, reads first and then all changes in one commit. Returns their outcomes, in order.
@@ -179,7 +179,7 @@ impl Engine {
         keep_checkpoints_within = None, flush_on_drop = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn memory(
-        &self,
+        this: Bound<'_, Self>,
         py: Python<'_>,
         namespace: Space,
         session: Text,
@@ -210,7 +210,7 @@ impl Engine {
             let builder = keep_checkpoints.into_iter().fold(builder, |builder, last| builder.keep_checkpoints(last.0));
             within.into_iter().fold(builder, MemoryBuilder::keep_checkpoints_within)
         };
-        open_memory(py, Arc::clone(&self.shared), builder, options)
+        open_memory(py, Arc::clone(&this.get().shared), this.into_any().unbind(), builder, options)
     }
 
     /// Waits for what runs, and closes the file and the sessions that were opened here. A closed engine may be closed

@@ -96,7 +96,11 @@ impl Engine {
 
     /// Asks the question of an entry of the journal again and returns what became of each hit, as a dict. A message
     /// that is stored and no hit any more is `"outranked"`, one that was deleted is `"gone"`. The recall is not noted.
-    fn replay<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = entry_of)] entry: Py<JournalEntry>) -> PyResult<Bound<'py, PyDict>> {
+    fn replay<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = entry_of)] entry: Py<JournalEntry>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         replay_dict(py, &self.shared.call(py, async |engine| engine.replay(&entry.get().0).await)?)
     }
 
