@@ -305,7 +305,10 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<Message>> {
         let page = self.placed_history_page(namespace, session, before, limit).await?;
-        Ok(page.unwrap_or_default().into_iter().map(|(_, message)| message).collect())
+        match (page, before) {
+            (None, Some(before)) => Err(no_message_before(session, before)),
+            (page, _) => Ok(page.unwrap_or_default().into_iter().map(|(_, message)| message).collect()),
+        }
     }
 
     /// Same as [`Engine::history_page`], with whether each message is in the buffer. `None`: there is no such session.
@@ -328,12 +331,7 @@ impl Engine {
                     None => u64::MAX,
                     Some(before) => match snapshot.messages().locate(id, before)? {
                         Some((seq, of)) if of == number => seq,
-                        _ => {
-                            let reason = format!(
-                                "session {session:?} has no message {before:?}; begin at its end, without `before`"
-                            );
-                            return Err(Error::query(reason));
-                        }
+                        _ => return Err(no_message_before(&session, before)),
                     },
                 };
                 let last = snapshot.history().last(id, number, end, limit)?.into_iter();
@@ -404,4 +402,8 @@ pub(super) async fn copy_session(
     let (namespace, from, to) = (namespace.clone(), from.to_owned(), to.to_owned());
     let copy = move |transaction: &Transaction| transaction.edit_sessions().copy(&namespace, &from, at, &to, idle);
     core.writer.commit(Commit::Grouped, copy).await
+}
+
+fn no_message_before(session: &str, before: &str) -> Error {
+    Error::query(format!("session {session:?} has no message {before:?}; begin at its end, without `before`"))
 }

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 
+/// Fields of turns in any format that is read. One that has no turns of its own may have those of another.
+const TURN_FIELDS: [&str; 3] = ["messages", "contents", "choices"];
+
 /// The author of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Author {
@@ -201,7 +204,12 @@ fn parse<F: TurnFormat>(conversation: &Value) -> Result<UnreadConversation<'_>> 
             match object.get(field) {
                 Some(Value::Array(turns)) => Ok(UnreadConversation { system, turns }),
                 Some(_) => Err(Error::message(format!("{field} is not an array"))),
-                None if system.is_some() => Ok(UnreadConversation { system, turns: &[] }),
+                None if system.is_some() => match TURN_FIELDS.into_iter().find(|other| object.contains_key(*other)) {
+                    Some(other) => Err(Error::message(format!(
+                        "{field} is missing, and {other} is of another format; read it with the function for that"
+                    ))),
+                    None => Ok(UnreadConversation { system, turns: &[] }),
+                },
                 None => Ok(UnreadConversation { system, turns: std::slice::from_ref(conversation) }),
             }
         }

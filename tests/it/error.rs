@@ -19,7 +19,7 @@ fn debug_shows_the_remedy_and_the_sources_in_one_line() {
     let error = Error::Embedding { reason: format!("it stopped: {io}"), source: Some(io.into()) };
     assert_eq!(format!("{error:?}"), "embedding failed: it stopped: the disk is full");
     // What `main` prints.
-    let refused = Engine::builder("").create(false).open().map(drop);
+    let refused = Engine::builder("none.redb").create(false).open().map(drop);
     assert!(format!("{:?}", refused.unwrap_err()).contains("no such database; check the path"));
 }
 

@@ -336,6 +336,8 @@ def test_sessions_and_histories_are_read_in_pages(engine: Engine) -> None:
     assert engine.history(NAMESPACE, "monday", before="monday 2") == whole[:2] and engine.history(NAMESPACE, "monday", limit=0) == []
     with pytest.raises(mnemon.InvalidQueryError, match="monday.*tuesday 1"):
         engine.history(NAMESPACE, "monday", before="tuesday 1")
+    with pytest.raises(mnemon.InvalidQueryError, match="no message"):
+        engine.history(NAMESPACE, "no session", before="tuesday 1")
     with pytest.raises(TypeError):
         engine.history(NAMESPACE, "monday", limit="2")  # type: ignore[arg-type]
     sessions = engine.sessions(NAMESPACE)

@@ -156,6 +156,10 @@ fn a_bad_conversation_is_an_error_that_names_place_and_fault() {
         (json!("hi"), "expected an object with contents, an array of them, or one of them"),
         (json!({"contents": 5}), "contents is not an array"),
         (json!({"systemInstruction": 5, "contents": []}), "systemInstruction: expected a JSON object"),
+        (
+            json!({"systemInstruction": {"parts": []}, "messages": []}),
+            "contents is missing, and messages is of another format",
+        ),
     ] {
         let error = from_gemini(&conversation).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
