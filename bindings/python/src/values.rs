@@ -440,8 +440,7 @@ fn json<'py>(object: &Bound<'py, PyAny>, path: &mut Vec<Step>) -> Result<Value, 
         _ if has("__dataclass_fields__") => "give dataclasses.asdict() of it",
         _ => "give it as text, such as str() of it",
     };
-    let article = if kind.to_lowercase().starts_with(['a', 'e', 'i', 'o']) { "an" } else { "a" };
-    Err(at(path, &format!("{article} {kind} is no value of JSON; {remedy}")))
+    Err(at(path, &format!("{kind} is no type of JSON; {remedy}")))
 }
 
 /// Returns a whole number of at most 64 bits.

@@ -224,17 +224,17 @@ VALUES: list[tuple[Any, str]] = [
     (-float("inf"), "-inf is no number of JSON"),
     (2**64, "has more than 64 bits"),
     (-(2**63) - 1, "has more than 64 bits"),
-    (datetime(2024, 1, 1, tzinfo=timezone.utc), "a datetime is no value of JSON; give its isoformat()"),
-    (uuid.UUID(int=1), "a UUID is no value of JSON; give it as text"),
-    (b"bytes", "a bytes is no value of JSON"),
-    ({1, 2}, "a set is no value of JSON; give it as a list"),
-    (object(), "an object is no value of JSON"),
-    (numpy.array([1.0, 2.0]), "an ndarray is no value of JSON; give its tolist()"),
-    (numpy.array([1]), "an ndarray is no value of JSON; give its tolist()"),
-    (numpy.float32(1), "a float32 is no value of JSON; give its tolist()"),
+    (datetime(2024, 1, 1, tzinfo=timezone.utc), "datetime is no type of JSON; give its isoformat()"),
+    (uuid.UUID(int=1), "UUID is no type of JSON; give it as text"),
+    (b"bytes", "bytes is no type of JSON"),
+    ({1, 2}, "set is no type of JSON; give it as a list"),
+    (object(), "object is no type of JSON"),
+    (numpy.array([1.0, 2.0]), "ndarray is no type of JSON; give its tolist()"),
+    (numpy.array([1]), "ndarray is no type of JSON; give its tolist()"),
+    (numpy.float32(1), "float32 is no type of JSON; give its tolist()"),
     (numpy.True_, "no value of JSON; give bool() of it"),
-    (Point(1), "a Point is no value of JSON; give dataclasses.asdict() of it"),
-    (Fields(), 'a Fields is no value of JSON; give its model_dump(mode="json")'),
+    (Point(1), "Point is no type of JSON; give dataclasses.asdict() of it"),
+    (Fields(), 'Fields is no type of JSON; give its model_dump(mode="json")'),
     ("\ud800", "half of a surrogate pair"),
 ]
 
@@ -726,7 +726,7 @@ def test_what_an_engine_made_holds_it(tmp_path: Path) -> None:
         (lambda engine: engine.memory(NAMESPACE, "s"), lambda memory: memory.put("x")),
         (lambda engine: engine.memory(NAMESPACE, "s").fork("t"), lambda memory: memory.put("x")),
         (lambda engine: Profile(engine, NAMESPACE), lambda profile: profile.set({"a": 1})),
-        (lambda engine: Collection(engine, NAMESPACE), lambda collection: collection.add({"a": 1})),
+        (lambda engine: Collection(engine, NAMESPACE), lambda collection: collection.add({"text": "a"})),
     ]
     for make, use in makers:
         one = made(make)

@@ -129,7 +129,7 @@ async def test_what_is_added_at_once_is_all_there(engine: Engine) -> None:
 
 
 async def test_metadata_that_is_no_json_is_refused(engine: Engine) -> None:
-    with pytest.raises(InvalidMessageError, match="metadata.autogen.metadata.x: an object is no value of JSON"):
+    with pytest.raises(InvalidMessageError, match="metadata.autogen.metadata.x: object is no type of JSON"):
         await MnemonMemory(engine, "n").add(text("x", x=object()))
 
 
