@@ -440,7 +440,8 @@ fn json<'py>(object: &Bound<'py, PyAny>, path: &mut Vec<Step>) -> Result<Value, 
         _ if has("__dataclass_fields__") => "give dataclasses.asdict() of it",
         _ => "give it as text, such as str() of it",
     };
-    Err(at(path, &format!("{kind} is no type of JSON; {remedy}")))
+    let name = object.get_type().fully_qualified_name().map_or(kind.clone(), |name| name.to_string());
+    Err(at(path, &format!("{name} is no type of JSON; {remedy}")))
 }
 
 /// Returns a whole number of at most 64 bits.

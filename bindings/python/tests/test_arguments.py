@@ -232,7 +232,7 @@ VALUES: list[tuple[Any, str]] = [
     (numpy.array([1.0, 2.0]), "ndarray is no type of JSON; give its tolist()"),
     (numpy.array([1]), "ndarray is no type of JSON; give its tolist()"),
     (numpy.float32(1), "float32 is no type of JSON; give its tolist()"),
-    (numpy.True_, "no value of JSON; give bool() of it"),
+    (numpy.True_, "numpy.bool is no type of JSON; give bool() of it"),
     (Point(1), "Point is no type of JSON; give dataclasses.asdict() of it"),
     (Fields(), 'Fields is no type of JSON; give its model_dump(mode="json")'),
     ("\ud800", "half of a surrogate pair"),
