@@ -17,7 +17,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Fields of turns in any format that is read. One that has no turns of its own may have those of another.
+/// The fields of turns, in all formats. A conversation without the field of its format may be one of another.
 const TURN_FIELDS: [&str; 3] = ["messages", "contents", "choices"];
 
 /// The author of a turn.

@@ -59,6 +59,10 @@ export class IdempotencyKeyReusedError extends InvalidArgumentError {
 export class IdempotencyKeyRunningError extends MnemonError {
   static readonly type = "urn:mnemon:idempotency-key-running";
 }
+/** The first request with this idempotency key was done, and is not done again; its answer was too large to keep. */
+export class IdempotencyAnswerDroppedError extends MnemonError {
+  static readonly type = "urn:mnemon:idempotency-answer-dropped";
+}
 
 /** The token is missing or unknown. */
 export class UnauthorizedError extends MnemonError {
@@ -145,7 +149,8 @@ export class NotConnectedError extends MnemonError {
 
 const CLASSES: readonly (typeof MnemonError & { type: string })[] = [
   InvalidArgumentError, InvalidNamespaceError, InvalidCursorError, InvalidMessageError, InvalidDocumentError, InvalidQueryError,
-  InvalidFilterError, InvalidConfigError, TooLargeError, IdempotencyKeyReusedError, IdempotencyKeyRunningError, UnauthorizedError,
+  InvalidFilterError, InvalidConfigError, TooLargeError, IdempotencyKeyReusedError, IdempotencyKeyRunningError,
+  IdempotencyAnswerDroppedError, UnauthorizedError,
   ForbiddenError, NotFoundError, SessionExistsError, DocumentChangedError, ReindexRunningError, PathExistsError, LegalHoldError,
   UnavailableError, OverloadedError, TooManyRequestsError, SlowBodyError, EmbedderUnavailableError, ModelUnavailableError,
   SharedDatabaseUnavailableError, ModelAnswerError, InternalError, OutcomeUnknownError, ServerTimeoutError,

@@ -38,7 +38,7 @@ use crate::{
     telemetry::Metrics,
 };
 
-/// Time after which messages are looked for whose put nobody waits for.
+/// Time from a put whose client went away until the model looks at its messages.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
@@ -263,8 +263,8 @@ impl App {
     }
 }
 
-/// Has the model look at sessions when their new messages are stored. If nobody waits for that, because the client went away or its
-/// time is over, they are stored all the same, and are looked at later.
+/// The sessions of new messages, at which the model looks when the messages are stored. A client may go away before that, or its
+/// time may end: the messages are stored all the same, and the model looks at them later.
 struct Look<'a> {
     formation: &'a Formation,
     sessions: BTreeSet<(Namespace, String)>,
@@ -276,7 +276,7 @@ impl<'a> Look<'a> {
         Look { formation, sessions, delay: LATER }
     }
 
-    /// Takes the result of storing them.
+    /// Takes the result of storing the messages: the model looks at once, or not at all if they were refused.
     fn after<T>(mut self, stored: mnemon::Result<T>) -> Result<T, Problem> {
         match stored.is_ok() {
             true => self.delay = Duration::ZERO,

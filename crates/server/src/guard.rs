@@ -35,8 +35,9 @@ const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
 const HEALTH: &str = "/health";
 /// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
 const SMALL_BODY: usize = 64 << 10;
-/// Bodies of the greatest size in the bytes that are taken of a body that is too large, and how long its next bytes are waited for.
+/// How much of a body that is too large is taken before the answer, in bodies of the greatest size.
 const SKIPPED: usize = 4;
+/// How long the next bytes of such a body are waited for.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Objects and arrays in the JSON of a body. Each takes up to 700 bytes of memory, however short its text is.
 const MAX_COLLECTIONS: usize = 250_000;

@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Bytes of an answer that is kept. A larger one would take the place of many, so an error that says so is kept instead.
 const MAX_ANSWER: usize = 4 << 20;
 
-/// In the extensions of an answer to a request that changed nothing, which is not kept.
+/// Marks the answer to a request that changed nothing, in its extensions: it is not kept.
 #[derive(Clone)]
 pub(crate) struct OnlyRead;
 

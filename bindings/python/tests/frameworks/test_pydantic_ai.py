@@ -257,15 +257,17 @@ async def test_saves_forks_and_deletions_at_once_leave_whole_conversations(engin
 
         asyncio.run(work())
 
+    store, entries = MnemonConversationStore(engine, NAMESPACE), set()
+    # One that nobody deletes: of the others, none may be left.
+    await store.save(Conversation(conversation_id="kept", messages=[request("kept")]))
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(run, range(4)))
-    store, entries = MnemonConversationStore(engine, NAMESPACE), set()
     for record in await store.list_conversations():
         for tip in (record.head_id, *record.branches):
             entries |= {entry.id for entry in await store.read_history(tip)}
     stored = {message.id for one in engine.sessions(NAMESPACE) for message in engine.history(NAMESPACE, one["session"])}
     assert stored == entries != set()
-    for id in "abc":
+    for id in ["a", "b", "c", "kept"]:
         await store.delete(id)
     assert engine.sessions(NAMESPACE) == [] and engine.documents(NAMESPACE).search(limit=9) == []
 
