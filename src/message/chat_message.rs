@@ -17,7 +17,7 @@ pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The maximum size of a message's metadata in bytes of JSON. It is several times [`MAX_MESSAGE_BYTES`], because
 /// converters keep the original object of a message in its metadata, with its escapes.
-pub const MAX_METADATA_BYTES: usize = 4 << 20;
+pub const MAX_METADATA_BYTES: usize = 16 << 20;
 
 /// The session of messages that name none.
 pub const DEFAULT_SESSION: &str = "default";

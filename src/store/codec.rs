@@ -32,7 +32,7 @@ pub(super) enum Codec {
 }
 
 /// The maximum number of bytes that decoding one value allocates, so that a damaged length is an error. Every record
-/// stays far below: the largest is a message, of at most 1 MiB of content and 4 MiB of metadata, which `put` checks.
+/// stays far below: the largest is a message, of at most 1 MiB of content and 16 MiB of metadata, which `put` checks.
 const LIMIT: usize = 64 << 20;
 
 fn configuration() -> impl config::Config {

@@ -161,15 +161,6 @@ pub(crate) fn vectors_of(model: &str, device: &Device, threads: Option<usize>) -
     Ok(Arc::new(given))
 }
 
-/// Checks that there is a model of this name, without opening it.
-#[cfg(all(feature = "serve", unix))]
-pub(crate) fn check_model(model: &str) -> anyhow::Result<()> {
-    if given_vectors(model)?.is_none() {
-        Model::find(model)?;
-    }
-    Ok(())
-}
-
 /// Reads `given:NAME:DIMENSION`. Returns `None` for another name.
 fn given_vectors(model: &str) -> anyhow::Result<Option<GivenVectors>> {
     let Some(given) = model.strip_prefix(GIVEN) else { return Ok(None) };

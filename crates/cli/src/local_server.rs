@@ -1,12 +1,14 @@
 //! The server of a database on this machine, for commands that share it: found at its socket, or started.
 
 use std::{
+    fs::File,
+    io::{Read, Seek},
     path::PathBuf,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use mnemon_server::socket;
 use tokio::net::UnixStream;
 
@@ -17,6 +19,8 @@ const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// Time from one start to the next, of servers that end at once.
 const RESTART: Duration = Duration::from_secs(1);
+/// In the error of a server that finds the database open: another was faster, and will answer, or a program keeps it open.
+const OPEN_ELSEWHERE: &str = "already open";
 
 /// The database of a server, and how the server is started.
 #[derive(clap::Args)]
@@ -44,15 +48,20 @@ pub(crate) struct ServerArgs {
 pub(crate) struct LocalServer {
     pub(crate) args: ServerArgs,
     socket: PathBuf,
-    /// The servers that this process started, to be reaped.
-    children: Vec<Child>,
+    /// The server that this process started, to be reaped.
+    child: Option<Child>,
+    /// What that server says, in a file without a name, until it answers. It outlives this process, and so a pipe.
+    said: Option<File>,
+    /// Why the last one could not be started.
+    refusal: Option<String>,
     /// When the next one may be started.
     next_start: Instant,
 }
 
 impl LocalServer {
     pub(crate) fn new(args: ServerArgs) -> anyhow::Result<Self> {
-        Ok(LocalServer { socket: socket::path(&args.db)?, args, children: Vec::new(), next_start: Instant::now() })
+        let socket = socket::path(&args.db)?;
+        Ok(LocalServer { args, socket, child: None, said: None, refusal: None, next_start: Instant::now() })
     }
 
     /// Returns until when a server must have answered.
@@ -61,13 +70,24 @@ impl LocalServer {
     }
 
     /// Connects to the server, and starts one if there is none.
+    ///
+    /// # Errors
+    /// None can be started, or none answers until the deadline.
     pub(crate) async fn connect(&mut self, deadline: Instant) -> anyhow::Result<UnixStream> {
         loop {
             if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                (self.said, self.refusal) = (None, None);
                 return Ok(stream);
             }
-            self.children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            if self.children.is_empty() && Instant::now() >= self.next_start {
+            if let Some(child) = &mut self.child
+                && let Some(status) = child.try_wait()?
+            {
+                self.child = None;
+                if status.code().is_some_and(|code| code != 0) {
+                    self.note_refusal()?;
+                }
+            }
+            if self.child.is_none() && Instant::now() >= self.next_start {
                 self.start()?;
                 self.next_start = Instant::now() + RESTART;
             }
@@ -75,15 +95,29 @@ impl LocalServer {
         }
     }
 
+    /// Reads why the server ended, if it has never answered.
+    ///
+    /// # Errors
+    /// The reason, unless another server may answer.
+    fn note_refusal(&mut self) -> anyhow::Result<()> {
+        let Some(mut file) = self.said.take() else { return Ok(()) };
+        let mut said = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut said)).context("reading what the server says")?;
+        let said = String::from_utf8_lossy(&said);
+        let refusal = said.trim().trim_start_matches("mnemon: ");
+        if !refusal.contains(OPEN_ELSEWHERE) {
+            bail!("no server of {} can be started: {refusal}", self.args.db.display());
+        }
+        self.refusal = Some(refusal.to_owned());
+        Ok(())
+    }
+
     /// Waits a little before the next attempt.
     pub(crate) async fn pause(&self, deadline: Instant) -> anyhow::Result<()> {
         if Instant::now() > deadline {
             let db = self.args.db.display();
-            let model = self.args.model.as_ref().map(|model| format!(" --model {model}")).unwrap_or_default();
-            bail!(
-                "no server of {db} answers after {} s: is it open in another program? `mnemon serve --db {db}{model}` says why",
-                START.as_secs()
-            );
+            let reason = self.refusal.clone().unwrap_or_else(|| format!("`mnemon serve --db {db}` says why"));
+            bail!("no server of {db} answers after {} s: {reason}", START.as_secs());
         }
         tokio::time::sleep(POLL).await;
         Ok(())
@@ -93,14 +127,6 @@ impl LocalServer {
     /// ends.
     fn start(&mut self) -> anyhow::Result<()> {
         use std::os::unix::process::CommandExt;
-        // Nobody sees what the server says of its arguments.
-        self.args.model.as_deref().map_or(Ok(()), database::check_model)?;
-        let formation = self.args.formation.to_arguments();
-        if !formation.is_empty() {
-            let checked = usage::this_program()?.args(["serve", "--check"]).args(&formation).output()?;
-            let said = String::from_utf8_lossy(&checked.stderr);
-            ensure!(checked.status.success(), "{}", said.trim().trim_start_matches("error: "));
-        }
         let mut command = usage::this_program()?;
         command
             .arg("serve")
@@ -109,7 +135,7 @@ impl LocalServer {
             .arg("--private")
             .arg("--idle")
             .arg(self.args.idle.to_string())
-            .args(formation);
+            .args(self.args.formation.to_arguments());
         if let Some(model) = &self.args.model {
             command.arg("--model").arg(model);
         }
@@ -125,8 +151,10 @@ impl LocalServer {
                 command.arg("--freshness").arg(freshness);
             }
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        self.children.push(command.spawn().context("starting the server")?);
+        let said = tempfile::tempfile().context("creating a temporary file")?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
+        self.child = Some(command.spawn().context("starting the server")?);
+        self.said = Some(said);
         Ok(())
     }
 }

@@ -320,7 +320,7 @@ fn a_server_that_ends_answers_the_calls_that_it_took() {
     assert_eq!(db.assert_sound().messages, answers, "a message is stored and its call was not answered");
 }
 
-/// The server that a shim starts has the model that the shim is given, and one that would not start is told at once.
+/// The server that a shim starts has the model that the shim is given.
 #[test]
 fn the_private_server_forms_memories() {
     let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
@@ -336,13 +336,39 @@ fn the_private_server_forms_memories() {
     });
     shim.finish();
     assert_eq!(llm.requests().len(), 1);
+}
 
-    let rules = db.path.with_extension("toml");
-    std::fs::write(&rules, "[[namespaces]]\nprefx = \"a\"\n").unwrap();
-    let other = Db::new();
-    let mut command = command(runtime.path());
-    command.args(["mcp", "--config"]).arg(&rules).arg("--db").arg(&other.path).stdin(Stdio::null());
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("line 2") && said.contains("prefx"), "{said}");
+/// It does not wait for a server that cannot start, and says why.
+#[test]
+fn a_shim_says_why_its_server_does_not_start() {
+    let (folder, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let [right, wrong] = ["6b", "77"].map(|digits| file(digits, &digits.repeat(32)));
+    let [rules, damaged] = ["[[namespaces]]\nprefx = \"a\"\n", "no database"].map(|text| file(&text[..2], text));
+    let encrypted = folder.path().join("encrypted.redb").to_str().unwrap().to_owned();
+    let mut serve = command(runtime.path());
+    serve.args(["--key-file", &right, "serve", "--private", "--idle", "1", "--db", &encrypted]);
+    assert!(serve.status().unwrap().success());
+    for (more, db, reasons) in [
+        (&["--config", &rules][..], "new.redb", ["line 2", "prefx"]),
+        (&["--model", "no-such-model"], "new.redb", ["can be started: model", "not found"]),
+        (
+            &["--key-file", &right, "--model", "given:m:2"],
+            &encrypted,
+            ["can be started: the database was made", "reindex"],
+        ),
+        (&[], &damaged, ["can be started: ", "not a mnemon database"]),
+        (&[], &encrypted, ["encrypted", "--key-file"]),
+        (&["--key-file", &wrong], &encrypted, ["can be started: ", "key"]),
+    ] {
+        let mut shim = command(runtime.path());
+        shim.args(["mcp", "--db", db]).args(more).current_dir(folder.path()).stdin(Stdio::null());
+        let output = shim.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && reasons.iter().all(|reason| said.contains(reason)), "{more:?}: {said}");
+    }
 }

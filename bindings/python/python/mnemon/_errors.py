@@ -30,7 +30,7 @@ class InvalidNamespaceError(MnemonError, ValueError):
 class InvalidMessageError(MnemonError, ValueError):
     """A message cannot be stored or read.
 
-    Its id, session or name is empty or longer than 512 bytes, its content has more than 1 MiB or its metadata more than 4 MiB, a field is unknown, or a value is not one of
+    Its id, session or name is empty or longer than 512 bytes, its content has more than 1 MiB or its metadata more than 16 MiB, a field is unknown, or a value is not one of
     JSON: the text names the place.
     """
 
