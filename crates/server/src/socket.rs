@@ -5,6 +5,7 @@
 //! is in a folder that only its user can enter, so it needs no tokens, and its clients are the owner.
 
 use std::{
+    io::ErrorKind,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -127,8 +128,13 @@ pub(crate) fn bind(db: &Path) -> anyhow::Result<Option<Socket>> {
 
 /// Returns the path by which all processes know a database, which need not exist yet.
 fn absolute(db: &Path) -> anyhow::Result<PathBuf> {
-    if let Ok(path) = db.canonicalize() {
-        return Ok(path);
+    match db.canonicalize() {
+        Ok(path) => return Ok(path),
+        // A link to a database that is to be made.
+        Err(error) if error.kind() == ErrorKind::NotFound && db.is_symlink() => {
+            return absolute(&db.with_file_name("").join(db.read_link()?));
+        }
+        Err(_) => {}
     }
     let name = db.file_name().with_context(|| format!("{} is no file", db.display()))?;
     let folder = db.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -283,6 +283,19 @@ fn a_database_that_another_program_has_open_is_named() {
     drop(engine);
 }
 
+/// The server that is started makes the file, and listens where the shim looks.
+#[test]
+fn a_link_to_a_database_that_is_not_there_yet() {
+    let (folder, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let link = folder.path().join("link.redb");
+    std::os::unix::fs::symlink("new.redb", &link).unwrap();
+    let mut shim = Client::start(&link, runtime.path());
+    shim.greet();
+    assert!(shim.add("The boat is named Anouk."));
+    shim.finish();
+    assert!(folder.path().join("new.redb").exists());
+}
+
 /// Calls that the server had begun when it was told to end are answered: what is stored was acknowledged.
 #[test]
 fn a_server_that_ends_answers_the_calls_that_it_took() {
