@@ -80,9 +80,9 @@ pub(crate) struct Args {
     /// a quarter as many places of their own.
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = usage::within(1..=65_536))]
     max_requests: usize,
-    /// Bytes of the body of a request.
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20, value_parser = usage::within(1024..=1 << 30))]
-    max_body: usize,
+    /// Bytes of the body of a request. Default: 8388608; with --private 33554432, in which a message of the greatest size fits.
+    #[arg(long, value_name = "BYTES", value_parser = usage::within(1024..=1 << 30))]
+    max_body: Option<usize>,
     /// Seconds that the body of a request may take, and then the request itself. A reindex, a backup and a forget may
     /// take longer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
@@ -175,7 +175,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         limits: Limits {
             max_connections: args.max_connections,
             max_requests: args.max_requests,
-            max_body: args.max_body,
+            max_body: args.max_body.unwrap_or(if args.private { 32 << 20 } else { 8 << 20 }),
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },
