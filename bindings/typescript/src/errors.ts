@@ -48,6 +48,10 @@ export class InvalidFilterError extends InvalidArgumentError {
 export class InvalidConfigError extends InvalidArgumentError {
   static override readonly type = "urn:mnemon:invalid-config";
 }
+/**
+ * The request is larger than the server takes, by default 8 MiB, after `openLocal` 32 MiB:
+ * `openLocal(file, { serve: ["--max-body", "67108864"] })` starts one that takes 64 MiB.
+ */
 export class TooLargeError extends InvalidArgumentError {
   static override readonly type = "urn:mnemon:too-large";
 }

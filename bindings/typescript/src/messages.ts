@@ -1,4 +1,4 @@
-/** Messages as adapters of several frameworks read them: in a frame for a prompt, and as turns where another program stored them. */
+/** Messages as adapters of several frameworks store and read them: within limits, in a frame for a prompt, and as turns of other programs. */
 
 import type { Message } from "./types.js";
 
@@ -10,6 +10,27 @@ export type Role = Message["role"];
 export interface Turn {
   role: Role;
   parts: Part[];
+}
+
+/** Bytes of content that the server takes: of a single text as UTF-8, of other parts as JSON. */
+const CONTENT_BYTES = 2 ** 20;
+
+/**
+ * Parts as content that the server takes, without blank texts. If they are too long, it has the beginning of each text, result and
+ * arguments, by which recalls find the message, and an adapter keeps the whole in the metadata. By another rule than this, messages that
+ * were stored before, or by the Python package, would look as if they were changed.
+ */
+export function fitting(parts: readonly Part[]): Part[] {
+  const said = parts.filter((part) => !isBlank(part));
+  let content = said;
+  for (let bytes = CONTENT_BYTES; bytes >= 1 && sizeOf(content) > CONTENT_BYTES; bytes /= 2) content = said.map((part) => shortened(part, bytes));
+  return content;
+}
+
+/** Returns false if another program changed the text of a message that was stored with parts. Of blank ones it was once `(human)` or the like. */
+export function isUnchanged(message: Message, parts: readonly Part[]): boolean {
+  const [content, stored] = [fitting(parts), textOf(partsOf(message.content))];
+  return textOf(content) === stored || (content.length === 0 && /^\(\w[\w-]*\)$/.test(stored));
 }
 
 /** Messages for a prompt, each as JSON without markup, and the note that they are data. */
@@ -30,7 +51,7 @@ export function turnsOf({ role, content }: Message): Turn[] {
   const author = role === "tool" ? "user" : role;
   const turns: Turn[] = [];
   for (const part of partsOf(content)) {
-    if (part.type === "text" && part.text.trim() === "") continue;
+    if (isBlank(part)) continue;
     const speaker = part.type === "tool_result" ? "tool" : part.type === "tool_call" ? "assistant" : author;
     const last = turns.at(-1);
     if (last && speaker !== "tool" && last.role === speaker) last.parts.push(part);
@@ -63,4 +84,29 @@ export function argumentsOf({ arguments: given }: ToolCall): Record<string, unkn
   }
   if (typeof read === "object" && read !== null && !Array.isArray(read)) return read as Record<string, unknown>;
   return typeof given === "string" ? given : JSON.stringify(given);
+}
+
+/** The arguments of a call as text. */
+export function argumentText(call: ToolCall): string {
+  const given = argumentsOf(call);
+  return typeof given === "string" ? given : JSON.stringify(given);
+}
+
+function isBlank(part: Part): boolean {
+  return part.type === "text" && part.text.trim() === "";
+}
+
+function sizeOf(parts: readonly Part[]): number {
+  const [first] = parts;
+  return new TextEncoder().encode(parts.length === 1 && first?.type === "text" ? first.text : JSON.stringify(parts)).length;
+}
+
+/** A part with at most so many bytes of text, whole characters. */
+function shortened(part: Part, bytes: number): Part {
+  const start = (text: string) => text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(bytes)).read);
+  if (part.type === "text") return { ...part, text: start(part.text) };
+  if (part.type === "tool_result") return { ...part, content: start(part.content) };
+  if (part.type !== "tool_call") return part;
+  const text = argumentText(part);
+  return start(text) === text ? part : { ...part, arguments: start(text) };
 }

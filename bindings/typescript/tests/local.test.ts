@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { InvalidArgumentError, MnemonError, NotConnectedError } from "mnemon-engine";
+import { InvalidArgumentError, MnemonError, NotConnectedError, TooLargeError } from "mnemon-engine";
 import { openLocal } from "mnemon-engine/local";
 import { killServersOf, MNEMON, serversOf, temporaryFolder } from "./server.js";
 
@@ -33,6 +33,14 @@ describe("openLocal", () => {
     assert.equal((await linked.namespace("users/ada").info()).messages, 4);
     assert.equal(serversOf(path).length, 1);
     clients.forEach((client) => client.close());
+  });
+
+  test("takes a message with all of its metadata in one request, unless the options say otherwise", async () => {
+    const message = { role: "user" as const, content: "A boat", metadata: { image: "A".repeat(16_000_000) } };
+    using memory = await openLocal(file("large.redb"));
+    assert.equal((await memory.namespace("users/ada").put(message)).ids.length, 1);
+    using small = await openLocal(file("small.redb"), { serve: ["--max-body=8388608"] });
+    await assert.rejects(small.namespace("users/ada").put(message), (error) => error instanceof TooLargeError && error.message.includes("8388608"));
   });
 
   test("uses a server that runs already, as `mnemon mcp` does", async () => {

@@ -5,7 +5,7 @@ import { InMemoryStore, MemoryStorage, type StorageListMessagesInput, type Stora
 
 import type { Documents, Namespace } from "../client.js";
 import { DocumentChangedError, NotFoundError } from "../errors.js";
-import { partsOf, textOf } from "../messages.js";
+import { fitting, partsOf, textOf } from "../messages.js";
 import { listed } from "../names.js";
 import type { BatchOperation, Message, MessageInput } from "../types.js";
 
@@ -19,7 +19,8 @@ type ListOptions = Omit<StorageListMessagesInput, "threadId">;
  * A message is a message of the namespace, whose session is its thread: recalls find it by its text. Threads and resources are documents
  * of `NAME/threads` and `NAME/resources` under their ids. A change is one commit, with the times of its threads. Lists are those that Mastra's
  * store in memory makes of what is stored. They read their threads whole, but for the last messages that were put, as agents ask for them:
- * newest first, without a total and a filter. There is no observational memory.
+ * newest first, without a total and a filter. A message has at most 16 MiB as JSON; recalls find one of more than 1 MiB of text
+ * by its beginning. There is no observational memory.
  */
 export class MnemonMemory extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
@@ -204,7 +205,7 @@ function inputOf(message: MastraDBMessage): MessageInput {
     role: role === "user" || role === "assistant" ? role : "system",
     session: threadId,
     created_at: new Date(createdAt).toISOString(),
-    content: text.trim() === "" ? `(${parts[0]?.type ?? role})` : text,
+    content: fitting([{ type: "text", text }]),
     metadata: { mastra: message },
   };
 }

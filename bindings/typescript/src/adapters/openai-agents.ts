@@ -3,7 +3,7 @@
 import type { AgentInputItem, Session } from "@openai/agents-core";
 
 import type { Namespace } from "../client.js";
-import { argumentsOf, described, type Part, partsOf, type Role, textOf, turnsOf } from "../messages.js";
+import { argumentsOf, argumentText, described, fitting, isUnchanged, type Part, partsOf, type Role, turnsOf } from "../messages.js";
 import type { Message, MessageInput } from "../types.js";
 
 /** In a message's metadata: the item as JSON. The Python SDK has other items, which are under `openai_agents`. */
@@ -25,7 +25,7 @@ interface Item {
  *
  * Each item is a message, which recalls in the namespace find by its text, and is kept whole: calls of tools, their outputs and reasoning,
  * too. What another program put into the session, the Python SDK too, or changed there, is read as items: a message, and each call and each
- * output. Changes by one object take turns. Items have no texts of more than 1 MiB, and at most 4 MiB as JSON.
+ * output. Changes by one object take turns. An item has at most 16 MiB as JSON; recalls find one of more than 1 MiB of text by its beginning.
  */
 export class MnemonSession implements Session {
   #last: Promise<unknown> = Promise.resolve();
@@ -48,7 +48,7 @@ export class MnemonSession implements Session {
   /** Stores items at the end, in one commit. */
   async addItems(items: AgentInputItem[]): Promise<void> {
     const messages = items.map((item): MessageInput => {
-      return { role: roleOf(item as Item), content: contentOf(item as Item), session: this.sessionId, metadata: { [KEY]: JSON.stringify(item) } };
+      return { role: roleOf(item as Item), content: fitting(partsIn(item as Item)), session: this.sessionId, metadata: { [KEY]: JSON.stringify(item) } };
     });
     if (messages.length > 0) await this.#inTurn(() => this.namespace.put(messages));
   }
@@ -88,9 +88,7 @@ function itemsOf(message: Message): [AgentInputItem, Part[]][] {
     if (said.length > 0 || parts.length === 0) items.push([saidAs(role, said.map(described).join("\n")), said]);
     for (const part of parts) {
       if (part.type === "tool_call") {
-        const given = argumentsOf(part);
-        const text = typeof given === "string" ? given : JSON.stringify(given);
-        items.push([{ type: "function_call", callId: part.id, name: part.name, arguments: text, status: "completed" }, [part]]);
+        items.push([{ type: "function_call", callId: part.id, name: part.name, arguments: argumentText(part), status: "completed" }, [part]]);
       } else if (part.type === "tool_result") {
         const output = { type: "text" as const, text: part.content };
         items.push([{ type: "function_call_result", callId: part.id, name: message.name ?? "", output, status: "completed" }, [part]]);
@@ -104,7 +102,7 @@ function itemsOf(message: Message): [AgentInputItem, Part[]][] {
 function storedIn(message: Message): AgentInputItem | undefined {
   try {
     const item = JSON.parse(message.metadata?.[KEY] as string) as AgentInputItem;
-    return textOf(contentOf(item as Item)) === textOf(partsOf(message.content)) ? item : undefined;
+    return isUnchanged(message, partsIn(item as Item)) ? item : undefined;
   } catch {
     return undefined;
   }
@@ -122,7 +120,7 @@ function roleOf({ type, role }: Item): Role {
 }
 
 /** What a recall reads of an item, and what a prompt has in its place. What has no text is in the metadata alone. */
-function contentOf(item: Item): Part[] {
+function partsIn(item: Item): Part[] {
   const { type = "message", callId: id, name = type } = item;
   const text = [...textsOf(item.content), ...textsOf(item.output)].join("\n");
   if (id !== undefined && roleOf(item) !== "tool") {
@@ -130,7 +128,7 @@ function contentOf(item: Item): Part[] {
     return [{ ...call, arguments: argumentsOf({ ...call, arguments: item.arguments }) }];
   }
   if (id !== undefined && text !== "") return [{ type: "tool_result", id, content: text }];
-  return [{ type: "text", text: text.trim() === "" ? `(${type})` : text }];
+  return [{ type: "text", text }];
 }
 
 function textsOf(content: unknown): string[] {

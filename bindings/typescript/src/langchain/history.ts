@@ -6,7 +6,7 @@ import {
 } from "@langchain/core/messages";
 
 import type { Namespace } from "../client.js";
-import { argumentsOf, described, type Part, partsOf, type Role, textOf, type Turn, turnsOf } from "../messages.js";
+import { argumentsOf, described, fitting, isUnchanged, type Part, type Role, type Turn, turnsOf } from "../messages.js";
 import type { Message, MessageInput } from "../types.js";
 
 /** In a message's metadata: the message of LangChain. The Python package has it there too. */
@@ -16,7 +16,8 @@ const ROLES: Record<string, Role> = { ai: "assistant", system: "system", tool: "
 /**
  * The messages of a session, each as it was added. Recalls in the namespace find them, and the Python package's
  * `MnemonChatMessageHistory` has the same ones. What another program put into the session, or changed there, is read as messages of
- * LangChain, with media described; of several results of tools in a message, each is one.
+ * LangChain, with media described; of several results of tools in a message, each is one. A message has at most 16 MiB as JSON;
+ * recalls find one of more than 1 MiB of text by its beginning.
  */
 export class MnemonChatMessageHistory extends BaseListChatMessageHistory {
   override lc_namespace = ["mnemon", "chat_history"];
@@ -37,7 +38,7 @@ export class MnemonChatMessageHistory extends BaseListChatMessageHistory {
   override async addMessages(messages: BaseMessage[]): Promise<void> {
     const rows = messages.map((message): MessageInput => {
       const role = ROLES[message.type] ?? "user";
-      return { role, content: contentOf(message), session: this.session, name: message.name, metadata: { [KEY]: message.toDict() } };
+      return { role, content: fitting(partsIn(message)), session: this.session, name: message.name, metadata: { [KEY]: message.toDict() } };
     });
     if (rows.length > 0) await this.namespace.put(rows);
   }
@@ -48,12 +49,11 @@ export class MnemonChatMessageHistory extends BaseListChatMessageHistory {
 }
 
 /** What a recall reads of a message, and what a prompt has in its place. What has neither text nor calls is in the metadata. */
-function contentOf(message: BaseMessage): Part[] {
+function partsIn(message: BaseMessage): Part[] {
   if (ToolMessage.isInstance(message)) return [{ type: "tool_result", id: message.tool_call_id, content: message.text }];
   const calls = AIMessage.isInstance(message) ? (message.tool_calls ?? []) : [];
-  const parts: Part[] = message.text.trim() === "" ? [] : [{ type: "text", text: message.text }];
-  parts.push(...calls.map(({ id = "", name, args }) => ({ type: "tool_call" as const, id, name, arguments: args })));
-  return parts.length > 0 ? parts : [{ type: "text", text: `(${message.type})` }];
+  const parts = calls.map(({ id = "", name, args }) => ({ type: "tool_call" as const, id, name, arguments: args }));
+  return [{ type: "text", text: message.text }, ...parts];
 }
 
 /** The message that a history stored, or those that a message of another program is. */
@@ -63,7 +63,7 @@ function messagesOf(row: Message): BaseMessage[] {
     // Python has null where nothing is.
     const given = Object.fromEntries(Object.entries(data).filter(([, value]) => value !== null));
     const message = mapStoredMessageToChatMessage({ type, data: given as unknown as StoredMessage["data"] });
-    if (textOf(contentOf(message)) === textOf(partsOf(row.content))) return [message];
+    if (isUnchanged(row, partsIn(message))) return [message];
   } catch {
     // Another program's.
   }

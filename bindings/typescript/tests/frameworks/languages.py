@@ -15,6 +15,8 @@ from mnemon.langgraph import MnemonStore
 from mnemon.openai_agents import MnemonSession
 
 LONG = "id/\u00e9" * 200
+# Too long for a content.
+LONG_TEXT = "\U0001f6a3" * 300_000
 SPACES = [("users", "a/d%2Fa"), ("line\nfeed\\",)]
 
 
@@ -49,6 +51,7 @@ def write(stores: Stores) -> None:
         HumanMessage("What time is it?", name="ada", id="m1"),
         AIMessage("", tool_calls=[{"id": "c1", "name": "clock", "args": {"zone": "UTC"}, "type": "tool_call"}]),
         ToolMessage("12:00", tool_call_id="c1", name="clock"),
+        HumanMessage(LONG_TEXT),
     ])
     asyncio.run(stores.session.add_items([
         {"role": "user", "content": "What time is it?"},

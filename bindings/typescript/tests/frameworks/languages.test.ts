@@ -20,6 +20,8 @@ const PYTHON = env["MNEMON_PYTHON"];
 if (!PYTHON) console.log("skipped: one file in two languages, because MNEMON_PYTHON names no interpreter; `make test-python` makes one");
 
 const LONG = "id/\u00e9".repeat(200);
+// Too long for a content.
+const LONG_TEXT = "\u{1f6a3}".repeat(300_000);
 const SPACES = [["users", "a/d%2Fa"], ["line\nfeed\\"]];
 
 /** A text's length in two directions, as in Python. */
@@ -37,7 +39,7 @@ it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", as
   const server = new Server();
   onTestFinished(() => server.stop());
   const program = ["-B", "tests/frameworks/languages.py", join(server.folder, "memory.redb"), model];
-  const python = (command: string) => execFileSync(PYTHON!, [...program, command], { encoding: "utf8" });
+  const python = (command: string) => execFileSync(PYTHON!, [...program, command], { encoding: "utf8", maxBuffer: 2 ** 26 });
 
   python("write");
   await server.start("127.0.0.1:0");
@@ -61,12 +63,13 @@ it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", as
     new Document({ id: "new", pageContent: "Cy plays the violin.", metadata: { by: "typescript" } }),
   ]);
 
-  const [human, ai, tool] = await history.getMessages();
+  const [human, ai, tool, long] = await history.getMessages();
   expect([human, ai, tool].map((message) => message?.constructor)).toEqual([HumanMessage, AIMessage, ToolMessage]);
   expect(human).toMatchObject({ content: "What time is it?", name: "ada", id: "m1" });
   expect(ai).toMatchObject({ content: "", tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] });
   expect(tool).toMatchObject({ content: "12:00", tool_call_id: "c1", name: "clock" });
-  await history.addMessages([new AIMessage({ content: "It is noon.", id: "m2" }), new ToolMessage({ content: "13:00", tool_call_id: "c2", name: "clock" })]);
+  expect(long?.content === LONG_TEXT).toBe(true);
+  await history.addMessages([new AIMessage({ content: "It is noon.", id: "m2" }), new ToolMessage({ content: "13:00", tool_call_id: "c2", name: "clock" }), new HumanMessage(LONG_TEXT)]);
 
   expect(await session.getItems()).toMatchObject([
     { role: "user", content: "What time is it?" },
@@ -96,8 +99,10 @@ it.skipIf(!PYTHON).each(["auto", "given"])("shares a file whose model is %s", as
     { type: "human", data: { content: "What time is it?", name: "ada", id: "m1" } },
     { type: "ai", data: { tool_calls: [{ id: "c1", name: "clock", args: { zone: "UTC" } }] } },
     { type: "tool", data: { content: "12:00", tool_call_id: "c1" } },
+    { type: "human", data: { content: LONG_TEXT } },
     { type: "ai", data: { content: "It is noon.", id: "m2" } },
     { type: "tool", data: { content: "13:00", tool_call_id: "c2", name: "clock" } },
+    { type: "human", data: { content: LONG_TEXT } },
   ]);
   expect(read["session"]).toMatchObject([
     { role: "user", content: "What time is it?" },
