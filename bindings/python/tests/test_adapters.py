@@ -164,6 +164,37 @@ def filled(request: pytest.FixtureRequest, tmp_path: Path):
         yield engine
 
 
+def test_long_messages_come_back_whole_and_silent_ones_have_no_content() -> None:
+    # Cut within a character of four bytes.
+    long = "Ada rows. " + "\U0001f6a3" * 2**19
+    messages = [
+        HumanMessage(long),
+        AIMessage(long, tool_calls=[{"id": "c1", "name": "write", "args": {"text": long}, "type": "tool_call"}]),
+        ToolMessage(long, tool_call_id="c1"),
+        AIMessage("", tool_calls=[{"id": str(n), "name": "look", "args": {}, "type": "tool_call"} for n in range(20_000)]),
+        HumanMessage(" " * 2**20 + "Late."),
+        HumanMessage(""),
+    ]
+    items: list[Any] = [
+        {"role": "user", "content": long},
+        {"type": "function_call", "call_id": "c1", "name": "write", "arguments": json.dumps({"text": long})},
+        {"type": "function_call_output", "call_id": "c1", "output": long},
+        {"type": "reasoning", "id": "r", "summary": []},
+    ]
+    with Engine() as engine:
+        history, session = MnemonChatMessageHistory(engine, NAMESPACE, "h"), MnemonSession(engine, NAMESPACE, "s")
+        history.add_messages(messages)
+        asyncio.run(session.add_items(items))
+        assert history.messages == messages and asyncio.run(session.get_items()) == items
+        for name, placeholder in [("h", "(human)"), ("s", "(reasoning)")]:
+            first, *_, silent = engine.history(NAMESPACE, name)
+            assert long.startswith(first.text) and 2**20 - 4 < len(first.text.encode()) <= 2**20
+            assert silent.content == []
+            # As it was stored once.
+            engine.put(NAMESPACE, [silent.to_dict() | {"content": placeholder}])
+        assert history.messages == messages and asyncio.run(session.get_items()) == items
+
+
 def test_a_session_of_the_agents_sdk_reads_what_others_stored(filled: Engine) -> None:
     async def main() -> None:
         session = MnemonSession(filled, NAMESPACE, SESSION)

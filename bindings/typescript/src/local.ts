@@ -5,10 +5,10 @@
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
-import { basename, delimiter, dirname, join } from "node:path";
+import { basename, delimiter, dirname, join, resolve } from "node:path";
 
 import { Mnemon } from "./client.js";
 import { InvalidArgumentError, MnemonError, NotConnectedError } from "./errors.js";
@@ -182,6 +182,8 @@ function absolute(file: string): string {
     throw new InvalidArgumentError(`${JSON.stringify(file)} is no file; give the path of one`);
   }
   if (existsSync(file)) return realpathSync.native(file);
+  // A link to a database that is to be made.
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink()) return absolute(resolve(dirname(file), readlinkSync(file)));
   const folder = dirname(file);
   if (!existsSync(folder)) throw new InvalidArgumentError(`there is no folder ${folder}; make it first`);
   return join(realpathSync.native(folder), basename(file));

@@ -17,19 +17,23 @@ const CONTENT_BYTES = 2 ** 20;
 
 /**
  * Parts as content that the server takes, without blank texts. If they are too long, it has the beginning of each text, result and
- * arguments, by which recalls find the message, and an adapter keeps the whole in the metadata. By another rule than this, messages that
- * were stored before, or by the Python package, would look as if they were changed.
+ * arguments, and of very many parts the first ones. Recalls find the message by them, and an adapter keeps the whole in the metadata. By
+ * another rule than this, messages that were stored before, or by the Python package, would look as if they were changed.
  */
 export function fitting(parts: readonly Part[]): Part[] {
-  const said = parts.filter((part) => !isBlank(part));
-  let content = said;
-  for (let bytes = CONTENT_BYTES; bytes >= 1 && sizeOf(content) > CONTENT_BYTES; bytes /= 2) content = said.map((part) => shortened(part, bytes));
+  const said = (some: readonly Part[]) => some.filter((part) => !isBlank(part));
+  let content = said(parts);
+  for (let bytes = CONTENT_BYTES; bytes >= 1 && sizeOf(content) > CONTENT_BYTES; bytes /= 2) {
+    content = said(parts.slice(0, bytes).map((part) => shortened(part, bytes)));
+  }
   return content;
 }
 
 /** Returns false if another program changed the text of a message that was stored with parts. Of blank ones it was once `(human)` or the like. */
 export function isUnchanged(message: Message, parts: readonly Part[]): boolean {
-  const [content, stored] = [fitting(parts), textOf(partsOf(message.content))];
+  const stored = textOf(partsOf(message.content));
+  if (textOf(parts) === stored) return true;
+  const content = fitting(parts);
   return textOf(content) === stored || (content.length === 0 && /^\(\w[\w-]*\)$/.test(stored));
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { InvalidArgumentError, MnemonError, NotConnectedError, TooLargeError } from "mnemon-engine";
@@ -33,6 +33,13 @@ describe("openLocal", () => {
     assert.equal((await linked.namespace("users/ada").info()).messages, 4);
     assert.equal(serversOf(path).length, 1);
     clients.forEach((client) => client.close());
+  });
+
+  test("makes the database that a link names", async () => {
+    symlinkSync("target.redb", file("dangling.redb"));
+    using memory = await openLocal(file("dangling.redb"));
+    await memory.namespace("users/ada").put("hello");
+    assert.equal(existsSync(file("target.redb")), true);
   });
 
   test("takes a message with all of its metadata in one request, unless the options say otherwise", async () => {

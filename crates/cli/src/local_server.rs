@@ -50,7 +50,7 @@ pub(crate) struct LocalServer {
     socket: PathBuf,
     /// The server that this process started, to be reaped.
     child: Option<Child>,
-    /// What that server says, in a file without a name, until it answers. It outlives this process, and so a pipe.
+    /// The file without a name into which that server writes what it says, until it answers. No pipe, which would end with this process.
     said: Option<File>,
     /// Why the last one could not be started.
     refusal: Option<String>,

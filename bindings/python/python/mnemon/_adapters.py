@@ -1,4 +1,4 @@
-"""What the adapters of all frameworks share: the check for the framework, and messages that none of them wrote.
+"""What the adapters of all frameworks share: the check for the framework, contents within limits, and messages that none of them wrote.
 
 A message of another program is read as the crate writes it for providers: each result of a tool is a turn of its own, calls of tools are
 the assistant's, and what else a tool's message has is the user's. Media stay media in messages of users, and are described elsewhere.
@@ -6,6 +6,7 @@ the assistant's, and what else a tool's message has is the user's. Media stay me
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -18,8 +19,8 @@ from ._mnemon import Engine, Hit, Message, Query
 Part = dict[str, Any]
 _T = TypeVar("_T")
 
-# The content of a message that says nothing, which the engine would refuse: a file, which no recall finds.
-EMPTY: list[Part] = [{"type": "file", "uri": "mnemon:empty"}]
+# Bytes of content that the engine takes: of a single text as UTF-8, of other parts as JSON.
+CONTENT_BYTES = 1 << 20
 # Adapters share these locks, so that none has to be made for each session.
 LOCKS = [Lock() for _ in range(64)]
 
@@ -37,11 +38,11 @@ def embed_pending(engine: Engine) -> None:
 
 
 def search(engine: Engine, namespace: str, text: str, **options: Any) -> list[Hit]:
-    """The hits of a text, also of what was put just before; none for a blank text."""
+    """The hits of a text, of a long one those of its beginning, also of what was put just before; none for a blank text."""
     if not text.strip():
         return []
     embed_pending(engine)
-    return list(engine.recall(namespace, Query(text, **options)))
+    return list(engine.recall(namespace, Query(text_of(fitting([{"type": "text", "text": text}])), **options)))
 
 
 # Components that know the path of their engine's file, as configurations of them name it.
@@ -110,13 +111,55 @@ def text_of(parts: Sequence[Part]) -> str:
     return "\n".join(part[texts[part["type"]]] for part in parts if part["type"] in texts)
 
 
-def kept(message: Message, key: str, load: Callable[[Any], _T], parts: Callable[[_T], list[Part]]) -> _T | None:
+def fitting(parts: Sequence[Part]) -> list[Part]:
+    """Parts as content that the engine takes, without blank texts. If they are too long, it has the beginning of each text, result and
+    arguments, and of very many parts the first ones. Recalls find the message by them, and an adapter keeps the whole in the metadata. By
+    another rule than this, messages that were stored before, or by the npm package, would look as if they were changed."""
+    content, size = _said(parts), CONTENT_BYTES
+    while size and _size(content) > CONTENT_BYTES:
+        content, size = _said([_begun(part, size) for part in parts[:size]]), size // 2
+    return content
+
+
+def is_unchanged(message: Message, parts: Sequence[Part]) -> bool:
+    """False if another program changed the text of a message that was stored with parts. Once, what says nothing had a text like `(human)`."""
+    if text_of(parts) == message.text:
+        return True
+    content = fitting(parts)
+    return text_of(content) == message.text or (not content and re.fullmatch(r"\(\w[\w-]*\)", message.text) is not None)
+
+
+def kept(message: Message, key: str, load: Callable[[Any], _T], parts: Callable[[_T], Sequence[Part]]) -> _T | None:
     """What an adapter keeps in a message's metadata; `None` if another program stored the message, or changed its text since."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         item = load(message.metadata[key])
-        if text_of(parts(item)) == message.text:
+        if is_unchanged(message, parts(item)):
             return item
     return None
+
+
+def _said(parts: Sequence[Part]) -> list[Part]:
+    return [part for part in parts if part["type"] != "text" or part["text"].strip()]
+
+
+def _size(parts: Sequence[Part]) -> int:
+    is_text = len(parts) == 1 and parts[0]["type"] == "text"
+    return len((parts[0]["text"] if is_text else _json(parts)).encode(errors="surrogatepass"))
+
+
+def _begun(part: Part, size: int) -> Part:
+    """A part with at most so many bytes of text, whole characters."""
+    field = {"text": "text", "tool_result": "content", "tool_call": "arguments"}.get(part["type"])
+    if field is None:
+        return part
+    text = part[field] if isinstance(part[field], str) else _json(part[field])
+    start = text.encode(errors="surrogatepass")[:size].decode(errors="ignore")
+    return part if start == text else part | {field: start}
+
+
+def _json(value: Any) -> str:
+    # What is no JSON is refused by the engine, which names it.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def described(part: Part) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, names_of, needs, search, text_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, fitting, is_unchanged, names_of, needs, search, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message, labels_of
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, space_of, update
@@ -39,9 +39,10 @@ class MnemonSessionService(BaseSessionService):
     """ADK's sessions in an engine's file: `Runner(..., session_service=MnemonSessionService(engine))`.
 
     The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it
-    comes back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as events,
-    too. States are documents. An event has at most 1 MiB of text and 4 MiB as JSON: larger files belong to ADK's artifacts, where its
-    `SaveFilesAsArtifactsPlugin` puts them. A session's id has at most 512 bytes. Spaces around it are cut off.
+    comes back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as
+    events, too. States are documents. An event has at most 16 MiB as JSON: larger files belong to ADK's artifacts, where its
+    `SaveFilesAsArtifactsPlugin` puts them. One with more than 1 MiB of text is found by its beginning. A session's id has at most 512
+    bytes. Spaces around it are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
@@ -277,7 +278,7 @@ def _message(event: Event, session: str, key: str) -> Message:
     parts = _parts(event.content)
     results = parts and all(part["type"] == "tool_result" for part in parts)
     return Message(
-        parts or EMPTY,
+        fitting(parts),
         "tool" if results else "user" if event.author in ("user", "") else "assistant",
         id=key_of(key, session, event.id),
         session=session,
@@ -291,7 +292,7 @@ def _stored(message: Message, key: str, names: dict[str, str]) -> Event | None:
     """The event that a service stored, with what another program put in the place of its content; `None` if there was none."""
     with suppress(KeyError, TypeError, ValueError):
         event = Event.model_validate_json(message.metadata[key])
-        if text_of(_parts(event.content)) != message.text:
+        if not is_unchanged(message, _parts(event.content)):
             event.content = _content(message.role, message.content, names)
         return event
     return None

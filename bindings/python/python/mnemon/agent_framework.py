@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, needs, search, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, fitting, kept, needs, search, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import Engine, Hit
 from ._mnemon import Message as Stored
@@ -28,8 +28,8 @@ class MnemonHistoryProvider(HistoryProvider):
     """The sessions of agents in a namespace: `Agent(client, context_providers=[MnemonHistoryProvider(engine, "acme/ada")])`.
 
     A message comes back as it was saved, with calls of tools, media and properties; recalls in the namespace find it by its text. What
-    another program put into the session, or changed there, is read as messages of the framework. A message has at most 1 MiB of text, and
-    4 MiB as JSON. The options are those of `HistoryProvider` and `InMemoryHistoryProvider`.
+    another program put into the session, or changed there, is read as messages of the framework. A message has at most 16 MiB as JSON; one
+    with more than 1 MiB of text is found by its beginning. The options are those of `HistoryProvider` and `InMemoryHistoryProvider`.
 
     Calls may come from any thread and any number of providers. What is saved together is one commit, and is done to its end before a
     cancellation goes on. Cost: reading and saving pass over the session's messages.
@@ -125,7 +125,8 @@ class MnemonContextProvider(ContextProvider):
 
 def _stored(message: Message, session: str) -> Stored:
     role: Any = ROLES.get(message.role, "user")
-    return Stored(_parts(message), role, session=session, name=message.author_name or None, metadata={KEY: message.to_json()})
+    metadata = {KEY: message.to_json(ensure_ascii=False)}
+    return Stored(fitting(_parts(message)), role, session=session, name=message.author_name or None, metadata=metadata)
 
 
 def _parts(message: Message) -> list[Part]:
@@ -139,7 +140,7 @@ def _parts(message: Message) -> list[Part]:
         elif content.type == "function_result":
             result = content.result if isinstance(content.result, str) else json.dumps(content.result, default=str)
             parts.append({"type": "tool_result", "id": content.call_id or "", "content": result})
-    return parts or EMPTY
+    return parts
 
 
 def _messages(stored: Stored) -> Iterable[Message]:

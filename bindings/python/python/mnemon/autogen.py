@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from ._adapters import COMPONENTS, engine_at, needs, search
+from ._adapters import COMPONENTS, engine_at, fitting, is_unchanged, needs, search, text_of
 from ._async import AsyncEngine, engine_of
 from ._errors import InvalidValueError
 from ._mnemon import DocumentOperation, Engine, Hit, Message
@@ -41,7 +41,8 @@ class MnemonMemory(Memory, Component[MemoryConfig]):
     Each content that is added is a message, which recalls in the namespace find too; pictures and bytes are found by their metadata alone.
     `query` and `update_context` find the best `k` messages of the session by meaning and by words, also those of other programs; the
     results have their `score` and `id` in the metadata. `query(..., session=None)` looks in all sessions of the namespace, and takes the
-    other options of `mnemon.Query` too, such as `k`, `since` or `where`. A content has at most 1 MiB of text, and 4 MiB as JSON.
+    other options of `mnemon.Query` too, such as `k`, `since` or `where`. A content has at most 16 MiB as JSON; one with
+    more than 1 MiB of text is found by its beginning.
 
     With `path`, the one that the engine was opened with, `dump_component` writes a configuration. What `load_component` makes of it opens
     the file, or shares the engine of a component that has the same path.
@@ -127,10 +128,11 @@ def _message(memory: MemoryContent, session: str) -> Message:
         fields |= {"kind": "bytes", "data": packed(content)}
     else:
         fields |= {"kind": "json" if isinstance(content, dict) else "text"}
-    if not text.strip():
-        # The engine refuses blank texts.
-        fields, text = fields | {"data": text}, "(blank)"
-    return Message(text, session=session, metadata={KEY: fields})
+    # Blank ones are found by their metadata, as pictures are.
+    parts = fitting([{"type": "text", "text": text if text.strip() else "(blank)"}])
+    if text_of(parts) != text:
+        fields |= {"data": text}
+    return Message(parts, session=session, metadata={KEY: fields})
 
 
 def _content(hit: Hit) -> MemoryContent:
@@ -139,6 +141,8 @@ def _content(hit: Hit) -> MemoryContent:
     try:
         fields = hit.message.metadata[KEY]
         kind, data = fields["kind"], fields.get("data", hit.message.text)
+        if kind in ("json", "text") and not is_unchanged(hit.message, [{"type": "text", "text": data}]):
+            data = hit.message.text
         mime = MemoryMimeType(fields["mime_type"]) if fields["is_own_type"] else fields["mime_type"]
         return MemoryContent(content=READERS[kind](data), mime_type=mime, metadata=found | (fields["metadata"] or {}))
     except (KeyError, TypeError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ._adapters import needs, turn_of
+from ._adapters import fitting, is_unchanged, needs, text_of, turn_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import packed, unpacked
@@ -18,7 +18,7 @@ with needs("mnemon.crewai", "crewai", "crewai"):
     from crewai.memory.types import MemoryRecord, ScopeInfo
     from crewai.memory.utils import normalize_scope_path
 
-# In a message's metadata: the record, without the content that its text is, and its vector as 32-bit floats in base64.
+# In a message's metadata: the record, without the content if that is its text, and its vector as 32-bit floats in base64.
 KEY, VECTOR = "crewai", "crewai_vector"
 
 
@@ -180,20 +180,22 @@ def _time(time: datetime) -> datetime:
 
 def _message(record: MemoryRecord) -> Message:
     fields = record.model_dump(mode="json", exclude={"content", "metadata"}) | {"metadata": record.metadata}
-    text = record.content
-    if not text.strip():
-        # The engine refuses blank texts.
-        text, fields["content"] = "(memory)", text
+    content = fitting([{"type": "text", "text": record.content}])
+    if text_of(content) != record.content:
+        fields["content"] = record.content
     metadata = {KEY: fields, VECTOR: packed(numpy.asarray(record.embedding or [], "<f4").tobytes())}
     session = normalize_scope_path(record.scope)
-    return Message(text, id=record.id, session=session, created_at=_time(record.created_at), metadata=metadata)
+    return Message(content, id=record.id, session=session, created_at=_time(record.created_at), metadata=metadata)
 
 
 def _record(message: Message) -> MemoryRecord | None:
     """The record of a message, with the text that it has now, and its vector as an array; `None` if another program stored it."""
     try:
         vector = numpy.frombuffer(unpacked(message.metadata[VECTOR]), "<f4")
-        record = MemoryRecord.model_validate({"content": message.text} | message.metadata[KEY])
+        fields = message.metadata[KEY]
+        whole = fields.get("content", message.text)
+        content = whole if is_unchanged(message, [{"type": "text", "text": whole}]) else message.text
+        record = MemoryRecord.model_validate(fields | {"content": content})
         record.embedding = vector if len(vector) else None  # type: ignore[assignment]
         return record
     except (KeyError, TypeError, ValueError):

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from ._adapters import Part, arguments_of, call_of, data_of, described, kept, needs, sound_of, turn_of, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, fitting, kept, needs, sound_of, turn_of, turns_of
 from ._async import AsyncEngine, engine_of
 from ._errors import SessionNotFoundError
 from ._mnemon import Engine, Message
@@ -25,7 +25,8 @@ class MnemonSession:
     """A session of the Agents SDK, as a session of a namespace: `Runner.run(agent, input, session=MnemonSession(engine, "acme/ada", "s"))`.
 
     Each item is a message, which recalls in the namespace find by its text. It is kept whole: calls of tools, their outputs and reasoning
-    too. Its text has at most 1 MiB, and the item 4 MiB as JSON; `add_items` raises `InvalidMessageError` for more, and stores nothing.
+    too. An item with more than 1 MiB of text is found by its beginning. It has at most 16 MiB as JSON; `add_items` raises
+    `InvalidMessageError` for more, and stores nothing.
 
     What another program put into the session, or changed there, is read as items of the SDK: a message, and each call of a tool and each
     output as an item of its own. Names of authors are left out, as items have no place for them.
@@ -101,7 +102,7 @@ class MnemonSession:
 
     def _message(self, item: Any) -> Message:
         return Message(
-            _content(item),
+            fitting(_content(item)),
             _role(item),
             session=self.session_id,
             metadata={KEY: json.dumps(item, ensure_ascii=False)},
@@ -173,8 +174,8 @@ def _content(item: dict[str, Any]) -> list[dict[str, Any]]:
     text = "\n".join(_texts(item.get("content")) + _texts(item.get("output")))
     if call and text:
         return [{"type": "tool_result", "id": call, "content": text}]
-    # What has no text, such as a picture or reasoning, is in the metadata; a message of no content is none.
-    return [{"type": "text", "text": text if text.strip() else f"({kind})"}]
+    # What has no text, such as a picture or reasoning, is in the metadata.
+    return [{"type": "text", "text": text}]
 
 
 def _texts(content: Any) -> list[str]:

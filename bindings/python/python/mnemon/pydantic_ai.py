@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from ._adapters import EMPTY, Part, arguments_of, call_of, data_of, described, kept, names_of, needs, search, turns_of
+from ._adapters import Part, arguments_of, call_of, data_of, described, fitting, kept, names_of, needs, search, turns_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Head, Place, deletes, key_of, puts, read, update
@@ -39,8 +39,8 @@ class MnemonConversationStore(ConversationStore):
     """The conversations of Pydantic AI in a namespace, as its `ConversationStore` describes them.
 
     A message of a conversation is a message of the session that has the conversation's id, of at most 512 bytes, and recalls in the
-    namespace find it by its text. Branches and forks share messages. A message has at most 1 MiB of text, and 4 MiB as JSON. What other
-    programs put into the session is not of the conversation: `model_messages` reads that.
+    namespace find it by its text. Branches and forks share messages. A message has at most 16 MiB as JSON; one with more than 1 MiB of
+    text is found by its beginning. What other programs put into the session is not of the conversation: `model_messages` reads that.
 
     The record of a conversation is a document of the namespace. A save is one commit, of the record and the new messages; so is `delete`,
     of the record and the messages that no other conversation needs. Calls may come from any thread, and from any number of stores and
@@ -177,8 +177,8 @@ def _expect(found: Head | None, revision: str | None, conversation_id: str) -> N
 def _message(entry: ConversationEntry, session: str) -> Message:
     stored = JSON.dump_json([entry.message])
     # As it comes back, where what a tool returned is JSON.
-    parts = _parts(JSON.validate_json(stored))
-    role: Any = "assistant" if entry.message.kind == "response" else "tool" if parts[0]["type"] == "tool_result" else "user"
+    parts = fitting(_parts(JSON.validate_json(stored)))
+    role: Any = "assistant" if entry.message.kind == "response" else "tool" if parts and parts[0]["type"] == "tool_result" else "user"
     metadata, time = {KEY: stored.decode(), PARENT: entry.parent_id}, entry.message.timestamp
     time = time if time is None or time.tzinfo else time.astimezone()
     return Message(parts, role, id=entry.id, session=session, created_at=time, metadata=metadata)
@@ -202,7 +202,7 @@ def _parts(messages: Sequence[theirs.ModelMessage]) -> list[Part]:
             said = [part.content] if isinstance(part.content, str) else part.content
             texts = [text for item in said if isinstance(text := getattr(item, "content", item), str) and text.strip()]
             parts += [{"type": "text", "text": text} for text in texts]
-    return parts or EMPTY
+    return parts
 
 
 def _converted(message: Message, names: dict[str, str]) -> Iterator[theirs.ModelMessage]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._adapters import EMPTY, Part, arguments_of, call_of, needs, text_of, turn_of
+from ._adapters import Part, arguments_of, call_of, fitting, is_unchanged, needs, text_of, turn_of
 from ._async import AsyncEngine, engine_of
 from ._mnemon import DocumentOperation, Engine, Message
 from ._values import ALL, Place, deletes, heads, key_of, read, replace
@@ -30,9 +30,9 @@ class MnemonSessionRepository(SessionRepository):
     """The sessions of Strands in a namespace: `RepositorySessionManager("monday", MnemonSessionRepository(engine, "acme/ada"))`.
 
     A message of an agent is a message of the session that has the session's id, of at most 512 bytes, and recalls in the namespace find it
-    by its text: of a redacted message, by the text that replaces it. A message has at most 1 MiB of text, and 4 MiB as JSON. Sessions,
-    agents and the state of several agents are documents of the namespace, of any size. Messages that other programs put into the session
-    are not an agent's.
+    by its text: of a redacted message, by the text that replaces it. A message has at most 16 MiB as JSON; one with more than 1 MiB of
+    text is found by its beginning. Sessions, agents and the state of several agents are documents of the namespace, of any size. Messages
+    that other programs put into the session are not an agent's.
 
     Calls may come from any thread, and from any number of repositories of a namespace. What is created twice, or updated and not there,
     raises `SessionException`, and nothing is changed.
@@ -142,7 +142,7 @@ class MnemonSessionRepository(SessionRepository):
         self.engine.put(
             self.namespace,
             Message(
-                content,
+                fitting(content),
                 role,
                 id=self._id(session_id, agent_id, message.message_id),
                 session=session_id,
@@ -171,7 +171,7 @@ def _content(blocks: Any) -> list[Part]:
             parts += _content(cited.get("content", []))
         elif (block.get("text") or "").strip():
             parts.append({"type": "text", "text": block["text"]})
-    return parts or EMPTY
+    return parts
 
 
 def _read(row: Message) -> SessionMessage | None:
@@ -180,7 +180,7 @@ def _read(row: Message) -> SessionMessage | None:
         message = SessionMessage.from_dict(json.loads(row.metadata[KEY]))
     except (KeyError, TypeError, ValueError):
         return None
-    if text_of(_content(message.to_message()["content"])) != row.text:
+    if not is_unchanged(row, _content(message.to_message()["content"])):
         changed: Any = {**message.to_message(), "content": [_block(part) for part in row.content]}
         message.message, message.redact_message = (message.message, changed) if message.redact_message else (changed, None)
     return message

@@ -406,7 +406,7 @@ async def test_bad_input_is_refused_and_nothing_is_stored(engine: Engine) -> Non
     with pytest.raises(InvalidNamespaceError, match="is empty"):
         MnemonSessionService(engine, prefix="")
     session = await service.create_session(**ADA, session_id="s")
-    for error, bad in [(InvalidMessageError, event("x" * 1_100_000, n=1)), (MnemonError, event("x", author="y" * 600, n=1))]:
+    for error, bad in [(InvalidMessageError, event("x" * 17_000_000, n=1)), (MnemonError, event("x", author="y" * 600, n=1))]:
         with pytest.raises(error):
             await service.append_event(session, bad)
     read = await service.get_session(**ADA, session_id="s")

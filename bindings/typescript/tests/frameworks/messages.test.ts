@@ -59,7 +59,8 @@ const ADAPTERS: Record<string, Adapter> = {
         new ToolMessage({ content: LONG, tool_call_id: "c" }).toDict(),
       ],
       image: new HumanMessage({ content: [{ type: "text", text: "A boat" }, { type: "image_url", image_url: { url: IMAGE } }] }).toDict(),
-      silent: [new HumanMessage("").toDict(), new AIMessage(" ").toDict()],
+      // The first MiB of the last is blank.
+      silent: [new HumanMessage("").toDict(), new AIMessage(" ").toDict(), new HumanMessage(`${" ".repeat(2 ** 20)}Late.`).toDict()],
     },
     placeholder: "(human)",
     add: (namespace, message) => new MnemonChatMessageHistory(namespace, "s").addMessage(mapStoredMessageToChatMessage(message as StoredMessage)),

@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 
 from mnemon import AsyncEngine, DocumentOperation, Engine, Message
-from mnemon._adapters import Part, Turn, arguments_of, data_of, described, kept, turns_of
+from mnemon._adapters import Part, Turn, arguments_of, data_of, described, fitting, kept, turns_of
 from mnemon._async import engine_of
 from mnemon._wait import awaited, wait
 
@@ -30,7 +30,8 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
     """The messages of a session, each as it was added. Recalls in the namespace find them.
 
     What another program put into the session, or changed there, is read as messages of LangChain; of several results of tools in a message,
-    each is one. With a `limit`, only so many of the last stored messages are read.
+    each is one. With a `limit`, only so many of the last stored messages are read. A message has at most 16 MiB as JSON; one
+    with more than 1 MiB of text is found by its beginning.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str, session: str, *, limit: int | None = None) -> None:
@@ -58,7 +59,7 @@ class MnemonChatMessageHistory(BaseChatMessageHistory):
 
     def _stored(self, message: BaseMessage) -> Message:
         return Message(
-            _content(message),
+            fitting(_content(message)),
             ROLES.get(message.type, "user"),  # type: ignore[arg-type]
             session=self.session,
             name=message.name or None,
@@ -73,7 +74,7 @@ def _content(message: BaseMessage) -> list[Part]:
     parts: list[Part] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     for call in getattr(message, "tool_calls", []):
         parts.append({"type": "tool_call", "id": call["id"] or "", "name": call["name"], "arguments": call["args"]})
-    return parts or [{"type": "text", "text": f"({message.type})"}]
+    return parts
 
 
 def _messages(row: Message) -> list[BaseMessage]:

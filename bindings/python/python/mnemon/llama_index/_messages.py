@@ -26,7 +26,7 @@ from mnemon._values import Place, key_of, read, replace
 STATUS, DUMP, DOCUMENT = "llama_index_status", "llama_index", "llama_index_document"
 ARCHIVED = "archived"
 
-# A text has at most 1 MiB, of four bytes a character; metadata at most 4 MiB. More is a document, which has its own limit.
+# A text has at most 1 MiB, of four bytes a character; metadata at most 16 MiB. More is a document, which has its own limit.
 DUMP_LENGTH = 200_000
 TEXT_LENGTH = 100_000
 
@@ -64,8 +64,7 @@ def put(
             if len(metadata[DUMP]) > DUMP_LENGTH:
                 metadata[DOCUMENT] = key_of(DUMP, uuid.uuid4().hex)
                 documents[namespace, metadata[DOCUMENT]] = (metadata.pop(DUMP), {})
-        # The engine refuses empty text. No recall finds the file.
-        content: Any = _recalled(message) or [{"type": "file", "uri": "llama_index:message"}]
+        content: Any = _recalled(message) or []
         rows.append(Message(content, role, id=old and old.id, session=session, metadata=metadata))
     if documents:
         replace(engine, documents)
