@@ -89,6 +89,9 @@ pub enum DocumentOperation {
         /// The value, of which numbers are compared as numbers: 5 is 5.0. `None`: there is no document with this key.
         value: Option<Value>,
     },
+    /// Lets the batch fail in the same way if a document's key begins with `prefix` when the batch is committed.
+    #[doc(hidden)]
+    ExpectNone { namespace: Namespace, prefix: String },
     /// Puts messages, as [`Engine::put`](crate::Engine::put) does.
     PutMessages {
         /// The namespace.
@@ -124,6 +127,7 @@ impl DocumentOperation {
             | DocumentOperation::Put { namespace, .. }
             | DocumentOperation::Delete { namespace, .. }
             | DocumentOperation::Expect { namespace, .. }
+            | DocumentOperation::ExpectNone { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }
             | DocumentOperation::PutInBatches { namespace, .. }
             | DocumentOperation::DeleteMessages { namespace, .. }

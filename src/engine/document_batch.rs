@@ -27,8 +27,8 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// The documents whose values are expected.
-    expected: Vec<Expectation>,
+    /// What is expected of documents, with the positions in the batch.
+    expected: Vec<(usize, Expectation)>,
     /// The changes of messages, with their positions in the batch.
     messages: Vec<(usize, MessageChange)>,
 }
@@ -40,13 +40,11 @@ enum MessageChange {
     DeleteSession(Namespace, String),
 }
 
-/// A document and the value that it must have.
-struct Expectation {
-    /// Its position in the batch.
-    at: usize,
-    namespace: Namespace,
-    key: String,
-    value: Option<Value>,
+enum Expectation {
+    /// A document has this value.
+    Value(Namespace, String, Option<Value>),
+    /// No document has a key that begins so.
+    None(Namespace, String),
 }
 
 impl DocumentBatch {
@@ -71,7 +69,10 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push(Expectation { at, namespace, key, value });
+                    batch.expected.push((at, Expectation::Value(namespace, key, value)));
+                }
+                DocumentOperation::ExpectNone { namespace, prefix } => {
+                    batch.expected.push((at, Expectation::None(namespace, prefix)));
                 }
                 DocumentOperation::PutMessages { namespace, messages } => {
                     messages.iter().try_for_each(Message::check)?;
@@ -131,7 +132,7 @@ impl DocumentBatch {
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
+            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
             let mut emptied = Vec::new();
             for (_, change) in &messages {
                 if let MessageChange::Delete(namespace, _) | MessageChange::DeleteSession(namespace, _) = change {
@@ -139,7 +140,7 @@ impl DocumentBatch {
                 }
             }
             let apply = move |transaction: &Transaction| {
-                expected.iter().try_for_each(|expected| check(transaction, expected))?;
+                expected.iter().try_for_each(|(_, expected)| expected.check(transaction))?;
                 let existed = transaction.edit_documents().apply(&all)?;
                 let changed = messages.iter().map(|(at, change)| Ok((*at, change.apply(transaction)?)));
                 Ok((existed, changed.collect::<Result<Vec<_>>>()?))
@@ -155,23 +156,31 @@ impl DocumentBatch {
     }
 }
 
-/// Checks that a document has the expected value.
-///
-/// # Errors
-/// [`Error::DocumentChanged`].
-fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
-    let Expectation { namespace, key, .. } = expected;
-    let id = transaction.namespaces().id(namespace)?;
-    let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
-    let value = found.map(|found| found.parse(key)).transpose()?;
-    // A client in JavaScript reads 5.0 and sends 5.
-    let is_expected = match (&value, &expected.value) {
-        (Some(value), Some(expected)) => is_equal(value, expected),
-        (value, expected) => value.is_none() && expected.is_none(),
-    };
-    match is_expected {
-        true => Ok(()),
-        false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
+impl Expectation {
+    /// # Errors
+    /// [`Error::DocumentChanged`], with the key of a document that is not as expected.
+    fn check(&self, transaction: &Transaction) -> Result<()> {
+        let (Expectation::Value(namespace, ..) | Expectation::None(namespace, _)) = self;
+        let (id, now) = (transaction.namespaces().id(namespace)?, Timestamp::now());
+        let changed = match self {
+            Expectation::Value(_, key, expected) => {
+                let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, now))?;
+                let value = found.map(|found| found.parse(key)).transpose()?;
+                // A client in JavaScript reads 5.0 and sends 5.
+                let is_expected = match (&value, expected) {
+                    (Some(value), Some(expected)) => is_equal(value, expected),
+                    (value, expected) => value.is_none() && expected.is_none(),
+                };
+                (!is_expected).then(|| key.clone())
+            }
+            Expectation::None(_, prefix) => {
+                id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, now))?
+            }
+        };
+        match changed {
+            None => Ok(()),
+            Some(key) => Err(Error::DocumentChanged { namespace: namespace.to_string(), key }),
+        }
     }
 }
 
