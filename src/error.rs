@@ -90,6 +90,16 @@ pub enum Error {
         key: String,
     },
 
+    /// Messages that something was made of, such as facts, were deleted, replaced or expired meanwhile. Nothing of it was
+    /// stored.
+    #[error(
+        "messages of namespace {namespace:?} were deleted or changed while something was made of them, so nothing was stored; read them again and repeat the call"
+    )]
+    MessagesChanged {
+        /// The namespace.
+        namespace: String,
+    },
+
     /// The namespace has no such session.
     /// [`Engine::sessions`](crate::Engine::sessions) lists its sessions.
     #[error("no session {session:?} in namespace {namespace:?}; list its sessions to see which there are")]

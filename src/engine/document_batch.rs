@@ -27,8 +27,8 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// The documents whose values are expected.
-    expected: Vec<Expectation>,
+    /// The documents and messages that are expected, with their positions in the batch.
+    expected: Vec<(usize, Expectation)>,
     /// The changes of messages, with their positions in the batch.
     messages: Vec<(usize, MessageChange)>,
 }
@@ -40,13 +40,13 @@ enum MessageChange {
     DeleteSession(Namespace, String),
 }
 
-/// A document and the value that it must have.
-struct Expectation {
-    /// Its position in the batch.
-    at: usize,
-    namespace: Namespace,
-    key: String,
-    value: Option<Value>,
+enum Expectation {
+    /// A document has this value.
+    Document(Namespace, String, Option<Value>),
+    /// There are documents with these keys.
+    Documents(Namespace, Vec<String>),
+    /// Messages are stored with these texts.
+    Messages(Namespace, Vec<Message>),
 }
 
 impl DocumentBatch {
@@ -71,7 +71,13 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push(Expectation { at, namespace, key, value });
+                    batch.expected.push((at, Expectation::Document(namespace, key, value)));
+                }
+                DocumentOperation::ExpectMessages { namespace, messages } => {
+                    batch.expected.push((at, Expectation::Messages(namespace, messages)));
+                }
+                DocumentOperation::ExpectDocuments { namespace, keys } => {
+                    batch.expected.push((at, Expectation::Documents(namespace, keys)));
                 }
                 DocumentOperation::PutMessages { namespace, messages } => {
                     messages.iter().try_for_each(Message::check)?;
@@ -131,7 +137,7 @@ impl DocumentBatch {
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
+            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
             let mut emptied = Vec::new();
             for (_, change) in &messages {
                 if let MessageChange::Delete(namespace, _) | MessageChange::DeleteSession(namespace, _) = change {
@@ -139,7 +145,7 @@ impl DocumentBatch {
                 }
             }
             let apply = move |transaction: &Transaction| {
-                expected.iter().try_for_each(|expected| check(transaction, expected))?;
+                expected.iter().try_for_each(|(_, expected)| expected.check(transaction))?;
                 let existed = transaction.edit_documents().apply(&all)?;
                 let changed = messages.iter().map(|(at, change)| Ok((*at, change.apply(transaction)?)));
                 Ok((existed, changed.collect::<Result<Vec<_>>>()?))
@@ -155,23 +161,37 @@ impl DocumentBatch {
     }
 }
 
-/// Checks that a document has the expected value.
-///
-/// # Errors
-/// [`Error::DocumentChanged`].
-fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
-    let Expectation { namespace, key, .. } = expected;
-    let id = transaction.namespaces().id(namespace)?;
-    let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
-    let value = found.map(|found| found.parse(key)).transpose()?;
-    // A client in JavaScript reads 5.0 and sends 5.
-    let is_expected = match (&value, &expected.value) {
-        (Some(value), Some(expected)) => is_equal(value, expected),
-        (value, expected) => value.is_none() && expected.is_none(),
-    };
-    match is_expected {
-        true => Ok(()),
-        false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
+impl Expectation {
+    /// # Errors
+    /// [`Error::DocumentChanged`], [`Error::MessagesChanged`].
+    fn check(&self, transaction: &Transaction) -> Result<()> {
+        let find = |namespace: &Namespace, key: &str| {
+            let id = transaction.namespaces().id(namespace)?;
+            id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))
+        };
+        let changed = |namespace: &Namespace, key: &String| Error::DocumentChanged {
+            namespace: namespace.to_string(),
+            key: key.clone(),
+        };
+        match self {
+            Expectation::Document(namespace, key, expected) => {
+                let value = find(namespace, key)?.map(|found| found.parse(key)).transpose()?;
+                // A client in JavaScript reads 5.0 and sends 5.
+                let is_expected = match (&value, expected) {
+                    (Some(value), Some(expected)) => is_equal(value, expected),
+                    (value, expected) => value.is_none() && expected.is_none(),
+                };
+                is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
+            }
+            Expectation::Documents(namespace, keys) => keys
+                .iter()
+                .try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key))),
+            Expectation::Messages(namespace, messages) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
+                are_stored.then_some(()).ok_or_else(|| Error::MessagesChanged { namespace: namespace.to_string() })
+            }
+        }
     }
 }
 

@@ -48,7 +48,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "recall", &["config", "embed", "error", "filter", "ids", "lexical", "message", "store"], &[]),
     (3, "journal", &["error", "ids", "message"], &["recall"]),
     (3, "buffer", &["error", "message"], &[]),
-    (3, "block", &["chat", "error", "ids", "message"], &["recall"]),
+    (3, "block", &["chat", "error", "forget", "ids", "message"], &["recall"]),
     (3, "compose", &["error", "ids", "message"], &["block", "recall"]),
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "lock", "message", "new_file"], &[]),
