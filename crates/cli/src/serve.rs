@@ -9,7 +9,7 @@ use std::{
 };
 
 use mnemon::{Durability, Namespace};
-use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings};
+use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings, json_rpc};
 use serde_json::json;
 
 use crate::{
@@ -175,7 +175,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         limits: Limits {
             max_connections: args.max_connections,
             max_requests: args.max_requests,
-            max_body: args.max_body.unwrap_or(if args.private { 32 << 20 } else { 8 << 20 }),
+            max_body: args.max_body.unwrap_or(if args.private { json_rpc::MAX_LINE } else { 8 << 20 }),
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },
