@@ -245,7 +245,7 @@ struct Client {
 
 impl Client {
     async fn connect(server: ServerArgs) -> anyhow::Result<Self> {
-        let stream = LocalServer::new(server)?.connect(LocalServer::deadline()).await?;
+        let stream = LocalServer::new(server).connect(LocalServer::deadline()).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Client { sender })

@@ -77,7 +77,7 @@ struct Shim {
 impl Shim {
     fn new(args: Args) -> anyhow::Result<Self> {
         let (introduction, unanswered) = Default::default();
-        let server = LocalServer::new(args.server)?;
+        let server = LocalServer::new(args.server);
         Ok(Shim { server, stdout: tokio::io::stdout(), introduction, unanswered })
     }
 
