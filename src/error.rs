@@ -444,6 +444,15 @@ pub enum Error {
         source: Option<BoxError>,
     },
 
+    /// The path by which the database was opened leads to no file, or to another one than the engine has open: somebody
+    /// moved, removed or replaced the file. Nothing was stored, because nobody could find it by that path. The engine
+    /// still reads what the file has, and writes again once the path leads to it.
+    #[error("{}: this path no longer leads to the database that is open, because its file was moved, removed or replaced, so nothing was changed; put the file back, or close the database and open what the path leads to now", .path.display())]
+    DatabaseMoved {
+        /// The path by which the database was opened.
+        path: PathBuf,
+    },
+
     /// The database does not exist, and the call does not create one.
     #[error("{}: no such database; check the path, or create it first by opening it for writing", .path.display())]
     DatabaseNotFound {

@@ -287,7 +287,7 @@ struct Client {
 
 impl Client {
     async fn connect(server: ServerArgs, deadline: Duration) -> anyhow::Result<Self> {
-        let mut server = LocalServer::new(server)?;
+        let mut server = LocalServer::new(server);
         let stream = within(deadline, SILENT, server.connect(LocalServer::deadline())).await??;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
