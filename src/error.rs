@@ -384,6 +384,28 @@ pub enum Error {
         reason: String,
     },
 
+    /// A file of messages has a line that cannot be read, or a message that cannot be stored.
+    #[error("{file}:{line}: {reason}")]
+    InvalidFile {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The number of the line.
+        line: u64,
+        /// The reason.
+        reason: String,
+    },
+
+    /// No line of a file is of the format in which it was read.
+    #[error("{file}: nothing in it is of the format {given}; {}", other_format(*.fitting))]
+    OtherFormat {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The format in which it was read.
+        given: &'static str,
+        /// The format that it has.
+        fitting: Option<&'static str>,
+    },
+
     /// A line of a history's file is invalid.
     #[error("{}, line {line}: {reason}; the file was damaged or edited: restore a copy, or correct the line", .path.display())]
     InvalidHistory {
@@ -576,6 +598,10 @@ impl Error {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
+    pub(crate) fn file(file: &str, line: u64, reason: impl Into<String>) -> Self {
+        Error::InvalidFile { file: file.to_owned(), line, reason: reason.into() }
+    }
+
     pub(crate) fn document(reason: impl Into<String>) -> Self {
         Error::InvalidDocument { reason: reason.into() }
     }
@@ -636,6 +662,13 @@ fn advice(transient: bool, retry_after: Option<Duration>) -> String {
         (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
         (true, None) => "; try again later".to_owned(),
         (false, _) => "; the same request will fail again".to_owned(),
+    }
+}
+
+fn other_format(fitting: Option<&str>) -> String {
+    match fitting {
+        Some(format) => format!("it is of the format {format}: read it as that"),
+        None => "name the format that it has".to_owned(),
     }
 }
 
