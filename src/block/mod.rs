@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::{
     error::{Error, Result, impl_debug},
+    ids::Namespace,
     message::{ContentPart, Message},
 };
 pub use instruction_block::{InstructionBlock, InstructionVersion};
@@ -30,7 +31,9 @@ pub use vector_block::{HitProcessor, RetrievalUnit, VectorBlock};
 ///
 /// The memory calls [`put`](MemoryBlock::put) with each flushed batch of a session, in order, on a background thread. The
 /// call may wait for a language model; nothing waits for the call. The new state and the number of the batch are stored
-/// in one commit, so each batch counts once even if the process dies. After an error the batch is tried again later.
+/// in one commit, so each batch counts once even if the process dies. The state is not stored, and `put` is called again
+/// with what is left, if a message of the batch was deleted, replaced or forgotten during the call, or has expired. After
+/// an error the batch is tried again later.
 /// Effects outside of the state happen twice if the process dies before the commit: use [`FlushedBatch::number`] to
 /// detect that.
 pub trait MemoryBlock: Send + Sync {
@@ -159,12 +162,19 @@ pub struct FlushedBatch<'a> {
     pub number: u32,
     /// The messages, oldest first. They are whole turns.
     pub messages: &'a [Message],
+    /// The namespace in which the messages are stored; `None` if they are not.
+    pub(crate) stored_in: Option<&'a Namespace>,
 }
 
 impl<'a> FlushedBatch<'a> {
     /// Creates a batch, for tests of a block.
     pub fn new(number: u32, messages: &'a [Message]) -> Self {
-        FlushedBatch { number, messages }
+        FlushedBatch { number, messages, stored_in: None }
+    }
+
+    /// Says in which namespace the messages are stored.
+    pub(crate) fn stored_in(self, namespace: &'a Namespace) -> Self {
+        FlushedBatch { stored_in: Some(namespace), ..self }
     }
 }
 

@@ -89,6 +89,14 @@ pub enum DocumentOperation {
         /// The value, of which numbers are compared as numbers: 5 is 5.0. `None`: there is no document with this key.
         value: Option<Value>,
     },
+    /// Lets the batch fail, with [`Error::MessagesChanged`](crate::Error::MessagesChanged), unless messages of a namespace
+    /// are stored with these texts when the batch is committed. So nothing is made of a message that was deleted meanwhile.
+    #[doc(hidden)]
+    ExpectMessages { namespace: Namespace, messages: Vec<Message> },
+    /// Lets the batch fail, with [`Error::DocumentChanged`](crate::Error::DocumentChanged), unless there are documents with
+    /// these keys when the batch is committed, whatever their values.
+    #[doc(hidden)]
+    ExpectDocuments { namespace: Namespace, keys: Vec<String> },
     /// Lets the batch fail in the same way if a document's key begins with `prefix` when the batch is committed.
     #[doc(hidden)]
     ExpectNone { namespace: Namespace, prefix: String },
@@ -127,6 +135,8 @@ impl DocumentOperation {
             | DocumentOperation::Put { namespace, .. }
             | DocumentOperation::Delete { namespace, .. }
             | DocumentOperation::Expect { namespace, .. }
+            | DocumentOperation::ExpectMessages { namespace, .. }
+            | DocumentOperation::ExpectDocuments { namespace, .. }
             | DocumentOperation::ExpectNone { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }
             | DocumentOperation::PutInBatches { namespace, .. }

@@ -27,7 +27,7 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// What is expected of documents, with the positions in the batch.
+    /// The documents and messages that are expected, with their positions in the batch.
     expected: Vec<(usize, Expectation)>,
     /// The changes of messages, with their positions in the batch.
     messages: Vec<(usize, MessageChange)>,
@@ -42,7 +42,11 @@ enum MessageChange {
 
 enum Expectation {
     /// A document has this value.
-    Value(Namespace, String, Option<Value>),
+    Document(Namespace, String, Option<Value>),
+    /// There are documents with these keys.
+    Documents(Namespace, Vec<String>),
+    /// Messages are stored with these texts.
+    Messages(Namespace, Vec<Message>),
     /// No document has a key that begins so.
     None(Namespace, String),
 }
@@ -69,7 +73,13 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push((at, Expectation::Value(namespace, key, value)));
+                    batch.expected.push((at, Expectation::Document(namespace, key, value)));
+                }
+                DocumentOperation::ExpectMessages { namespace, messages } => {
+                    batch.expected.push((at, Expectation::Messages(namespace, messages)));
+                }
+                DocumentOperation::ExpectDocuments { namespace, keys } => {
+                    batch.expected.push((at, Expectation::Documents(namespace, keys)));
                 }
                 DocumentOperation::ExpectNone { namespace, prefix } => {
                     batch.expected.push((at, Expectation::None(namespace, prefix)));
@@ -158,28 +168,39 @@ impl DocumentBatch {
 
 impl Expectation {
     /// # Errors
-    /// [`Error::DocumentChanged`], with the key of a document that is not as expected.
+    /// [`Error::DocumentChanged`], [`Error::MessagesChanged`].
     fn check(&self, transaction: &Transaction) -> Result<()> {
-        let (Expectation::Value(namespace, ..) | Expectation::None(namespace, _)) = self;
-        let (id, now) = (transaction.namespaces().id(namespace)?, Timestamp::now());
-        let changed = match self {
-            Expectation::Value(_, key, expected) => {
-                let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, now))?;
-                let value = found.map(|found| found.parse(key)).transpose()?;
+        let find = |namespace: &Namespace, key: &str| {
+            let id = transaction.namespaces().id(namespace)?;
+            id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))
+        };
+        let changed = |namespace: &Namespace, key: &String| Error::DocumentChanged {
+            namespace: namespace.to_string(),
+            key: key.clone(),
+        };
+        match self {
+            Expectation::Document(namespace, key, expected) => {
+                let value = find(namespace, key)?.map(|found| found.parse(key)).transpose()?;
                 // A client in JavaScript reads 5.0 and sends 5.
                 let is_expected = match (&value, expected) {
                     (Some(value), Some(expected)) => is_equal(value, expected),
                     (value, expected) => value.is_none() && expected.is_none(),
                 };
-                (!is_expected).then(|| key.clone())
+                is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
             }
-            Expectation::None(_, prefix) => {
-                id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, now))?
+            Expectation::Documents(namespace, keys) => keys
+                .iter()
+                .try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key))),
+            Expectation::Messages(namespace, messages) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
+                are_stored.then_some(()).ok_or_else(|| Error::MessagesChanged { namespace: namespace.to_string() })
             }
-        };
-        match changed {
-            None => Ok(()),
-            Some(key) => Err(Error::DocumentChanged { namespace: namespace.to_string(), key }),
+            Expectation::None(namespace, prefix) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let found = id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
+                found.map_or(Ok(()), |key| Err(changed(namespace, &key)))
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     collection_changes::{CollectionReport, Update, is_item, new_key, operations, read_changes, record_key},
 };
 use crate::{
+    block::FlushedBatch,
     chat::{ChatModel, ChatRequest},
     documents::{Document, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch, prepare},
     engine::{Documents, Engine, block_on, blocking_methods},
@@ -180,8 +181,8 @@ impl Collection {
     /// finds for the messages, and answers which items to insert, update and delete. All changes are one commit. Messages
     /// without text change nothing.
     ///
-    /// The same messages, compared by id and text, update a collection only once. If an item that the model was shown
-    /// changes before the commit, the model is asked again, up to three times.
+    /// The same messages, compared by id and text, update a collection only once. If an item that the model was shown is
+    /// deleted before the commit, or one that it changes has changed, the model is asked again, up to three times.
     ///
     /// Cost: a search for each message, and a request to the model.
     ///
@@ -190,6 +191,19 @@ impl Collection {
     /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too; those of
     /// [`Documents::search`] and [`Documents::put`].
     pub async fn update(&self, messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport> {
+        self.update_from(&FlushedBatch::new(0, messages), model).await
+    }
+
+    /// Same as [`Collection::update`], for messages that may be stored.
+    ///
+    /// # Errors
+    /// [`Error::MessagesChanged`]: one of them is not stored any more as it was.
+    pub(super) async fn update_from(
+        &self,
+        batch: &FlushedBatch<'_>,
+        model: &dyn ChatModel,
+    ) -> Result<CollectionReport> {
+        let messages = batch.messages;
         let conversation = conversation_xml(messages);
         if conversation.is_empty() {
             return Ok(CollectionReport::default());
@@ -204,7 +218,7 @@ impl Collection {
             let values: Vec<&Value> = shown.iter().map(|item| &item.value).collect();
             let changes = read_changes(&answer, &values, |item| self.check(item))?;
             let namespace = self.documents.namespace();
-            let update = Update { namespace, options: &options, messages, record: &record, shown: &shown };
+            let update = Update { namespace, options: &options, batch, record: &record, shown: &shown };
             let (operations, report) = operations(changes, &update);
             match self.documents.batch(operations).await {
                 Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,

@@ -8,8 +8,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::messages_of;
 use crate::{
-    block::{json_in, unusable},
+    block::{FlushedBatch, json_in, unusable},
     documents::{Document, DocumentOperation, DocumentOptions},
     error::Result,
     filter::MetadataFilter,
@@ -131,7 +132,7 @@ pub(super) struct Update<'a> {
     pub(super) namespace: &'a Namespace,
     /// The options that items are stored with.
     pub(super) options: &'a DocumentOptions,
-    pub(super) messages: &'a [Message],
+    pub(super) batch: &'a FlushedBatch<'a>,
     /// The key of the record of the update.
     pub(super) record: &'a str,
     /// The items that the model was shown.
@@ -139,9 +140,10 @@ pub(super) struct Update<'a> {
 }
 
 /// Returns the operations that apply the changes of an update and store its record. Their commit fails if an item that
-/// they change has changed meanwhile, or if the record exists.
+/// they change has changed meanwhile, or one that the model was shown is gone; if a message of the batch is not stored as
+/// it was; or if the record exists.
 pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<DocumentOperation>, CollectionReport) {
-    let Update { namespace, options, messages, record, shown } = *update;
+    let Update { namespace, options, batch, record, shown } = *update;
     let expect = |key: &str, value: Option<Value>| DocumentOperation::Expect {
         namespace: namespace.clone(),
         key: key.to_owned(),
@@ -156,6 +158,9 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
     let count = changes.len();
     let mut deleted = Vec::new();
     let (mut operations, mut report) = (vec![expect(record, None)], CollectionReport::default());
+    operations.extend(messages_of(batch));
+    let keys = shown.iter().map(|item| item.key.clone()).collect();
+    operations.push(DocumentOperation::ExpectDocuments { namespace: namespace.clone(), keys });
     for change in changes {
         if let Change::Update(at, _) | Change::Delete(at) = &change {
             operations.push(expect(&shown[*at].key, Some(shown[*at].value.clone())));
@@ -181,7 +186,7 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
     }
     report.before.extend(deleted);
     let items = [report.inserted.as_slice(), &report.updated].concat();
-    let value = update_record(count, messages.iter().map(|message| message.id.as_str()), &items);
+    let value = update_record(count, batch.messages.iter().map(|message| message.id.as_str()), &items);
     operations.push(put(record, value, DocumentOptions::default().not_indexed()));
     (operations, report)
 }

@@ -6,7 +6,8 @@
 //! `collection_changes`); `blocks` makes memory blocks of both.
 //!
 //! Invariants: an answer of another form than the requested one changes nothing; all changes of one answer are one
-//! commit; a value that changed since the model was shown it is not overwritten.
+//! commit; a value that changed since the model was shown it is not overwritten; nothing is stored that was made of a
+//! message or an item that was deleted while the model was asked.
 
 mod blocks;
 mod collection;
@@ -16,10 +17,18 @@ mod profile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::{block::FlushedBatch, documents::DocumentOperation};
 pub use blocks::{CollectionBlock, ProfileBlock};
 pub use collection::{BlockingCollection, Collection};
 pub use collection_changes::CollectionReport;
 pub use profile::{BlockingProfile, Profile};
+
+/// Returns the operation that lets a commit fail unless the messages of a batch are stored as they were; none if they are
+/// not stored.
+fn messages_of(batch: &FlushedBatch<'_>) -> Option<DocumentOperation> {
+    let namespace = batch.stored_in?.clone();
+    Some(DocumentOperation::ExpectMessages { namespace, messages: batch.messages.to_vec() })
+}
 
 /// Checks a value. The error is the reason.
 type Check = fn(&Value) -> Result<(), String>;

@@ -2,8 +2,9 @@
 //!
 //! Each block that takes batches has one job in the engine's queue, by the key of its state. A run of the job reads the
 //! state and the next batch, calls the block, and stores the new state with the number of the batch in one commit. So a
-//! block takes each batch once, whoever flushed it and whichever memory runs the job. A block that fails is tried
-//! again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one.
+//! block takes each batch once, whoever flushed it and whichever memory runs the job. The commit is refused if a message
+//! of the batch was deleted, replaced or forgotten meanwhile: the block is then called again with what is left. A block
+//! that fails is tried again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,9 +13,10 @@ use serde_json::Value;
 
 use super::open_memory::OpenMemory;
 use crate::{
-    block::{AfterForget, FlushedBatch, MemoryBlock},
+    block::{AfterForget, FlushedBatch, InstructionBlock, MemoryBlock},
     engine::{JobOutcome, Lane, WeakEngine},
     error::{Error, Result},
+    message::Message,
     store::{BlockKey, BlockState, StoredBatch},
 };
 
@@ -110,12 +112,13 @@ fn retake_failed(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -
         let read = engine.block_state(key)?;
         let Some((number, _)) = read.failed.first().cloned() else { return Ok(taken) };
         let mut new = BlockState { failed: read.failed[1..].to_vec(), ..read.clone() };
-        let batch = engine.batch(key, number)?;
-        if let Some(batch) = &batch {
-            let state = block.put(&value(&read)?, &FlushedBatch::new(number, &batch.messages))?;
-            new.state = Some(json(&state)?);
+        let batch = engine.batch(key, number)?.unwrap_or_else(|| StoredBatch { number, messages: Vec::new() });
+        match state_after(key, block, &read, &batch) {
+            Ok(state) => new.state = state,
+            Err(Error::MessagesChanged { .. }) => continue,
+            Err(error) => return Err(error),
         }
-        if engine.put_block_state(key, read, new, batch)? {
+        if engine.put_block_state(key, read, new, batch.messages)? {
             taken += 1;
         }
     }
@@ -147,8 +150,10 @@ fn take_batch(
         Err(error) => return retry(&error),
     };
     let mut new = BlockState { next: read.next + 1, ..read.clone() };
-    match state_after(block, &read, &batch) {
+    match state_after(key, block, &read, &batch) {
         Ok(state) => new.state = state,
+        // The block is asked again with the messages that are left.
+        Err(Error::MessagesChanged { .. }) => return JobOutcome::More,
         Err(error) if is_transient(&error) => return retry(&error),
         Err(error) => {
             let again = retry(&error);
@@ -160,7 +165,7 @@ fn take_batch(
             new.failed.push((batch.number, reason(&error)));
         }
     }
-    let put = engine.put_block_state(key, read, new, Some(batch));
+    let put = engine.put_block_state(key, read, new, batch.messages);
     drop(lease);
     match put {
         // Stored, or refused because the state had changed. Another batch may follow in both cases.
@@ -187,7 +192,7 @@ fn next_batch(
         if block.after_forget() == AfterForget::Rebuild {
             new.next = 0;
         }
-        match engine.put_block_state(key, read, new, None) {
+        match engine.put_block_state(key, read, new, Vec::new()) {
             // An engine that is open for reading has no batches either.
             Err(Error::ReadOnly { .. }) => return Ok(None),
             put => put?,
@@ -198,12 +203,18 @@ fn next_batch(
     Ok(batch.map(|batch| (read, batch)))
 }
 
-fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) -> Result<Option<String>> {
+fn state_after(
+    key: &BlockKey,
+    block: &dyn MemoryBlock,
+    read: &BlockState,
+    batch: &StoredBatch,
+) -> Result<Option<String>> {
     match batch.messages.is_empty() {
         // All messages of the batch were deleted since.
         true => Ok(read.state.clone()),
         false => {
-            let (before, batch) = (value(read)?, FlushedBatch::new(batch.number, &batch.messages));
+            let batch = FlushedBatch::new(batch.number, &batch.messages).stored_in(&key.namespace);
+            let before = value(read)?;
             let put = std::panic::AssertUnwindSafe(|| block.put(&before, &batch));
             let panicked = |_| Err(Error::Block { name: block.name().to_owned(), reason: "it panicked".into() });
             json(&std::panic::catch_unwind(put).unwrap_or_else(panicked)?).map(Some)
@@ -214,7 +225,10 @@ fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) 
 fn is_transient(error: &Error) -> bool {
     matches!(
         error,
-        Error::Chat { transient: true, .. } | Error::Storage(_) | Error::SharedDatabase { transient: true, .. }
+        Error::Chat { transient: true, .. }
+            | Error::DocumentChanged { .. }
+            | Error::Storage(_)
+            | Error::SharedDatabase { transient: true, .. }
     )
 }
 
@@ -239,21 +253,43 @@ fn reason(error: &Error) -> String {
     reason
 }
 
-/// Stores the state that the program's `change` returns for the present one. Calls it again if the state changed
-/// meanwhile. Keeps the engine open only while it reads and writes.
+/// Stores the state that `change` returns for the present one, with the messages that it was made of. Calls it again if the
+/// state or one of the messages changed meanwhile. Keeps the engine open only while it reads and writes.
+///
+/// # Errors
+/// [`Error::SessionNotFound`]: the session was removed meanwhile. Those of `change`.
 pub(super) fn change_state(
     engine: &WeakEngine,
     key: &BlockKey,
-    mut change: impl FnMut(&Value) -> Result<Value>,
-) -> Result<()> {
+    mut change: impl FnMut(&Value) -> Result<(Value, Vec<Message>)>,
+) -> Result<Value> {
+    let mut home = None;
     loop {
         let read = engine.block_state(key)?;
-        let state = Some(json(&change(&value(&read)?)?)?);
-        let new = BlockState { state, ..read.clone() };
-        if engine.put_block_state(key, read, new, None)? {
-            return Ok(());
+        let now = (read.namespace, read.session);
+        if *home.get_or_insert(now) != now {
+            return Err(Error::no_session(&key.namespace, &key.session));
+        }
+        let (state, made_of) = change(&value(&read)?)?;
+        let new = BlockState { state: Some(json(&state)?), ..read.clone() };
+        if engine.put_block_state(key, read, new, made_of)? {
+            return Ok(state);
         }
     }
+}
+
+/// Has a block of instructions refine its state from the last messages of the session. Returns the new state.
+pub(super) fn refine(
+    engine: &WeakEngine,
+    key: &BlockKey,
+    block: &InstructionBlock,
+    feedback: &str,
+    last: usize,
+) -> Result<Value> {
+    change_state(engine, key, |state| {
+        let said = engine.last_messages(key, last)?;
+        Ok((block.refine(state, feedback, &said)?, said))
+    })
 }
 
 /// The most bytes of a block's state as JSON.

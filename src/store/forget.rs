@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{
     audit::Holds,
-    blocks::Blocks,
+    blocks::{Blocks, DroppedStates},
     checkpoints::Checkpoints,
     codec,
     documents::{parse, text_ids},
@@ -81,6 +81,9 @@ impl EditForget<'_> {
             ForgetPiece::Messages(ids, _) => self.messages(name, ids, piece, &mut result)?,
             ForgetPiece::Session(session) => self.session(name, session, piece, &mut result)?,
         }
+        if let Some(id) = Namespaces(self.0).id(name)? {
+            result.forgotten.block_states += Blocks(self.0).drop_versions(id, &result.sources)?;
+        }
         self.items(name, &mut result)?;
         // The questions may repeat what is forgotten.
         let mut asked: BTreeSet<NamespaceId> = result.touched.iter().map(|id| id.whole()).collect();
@@ -133,7 +136,7 @@ impl EditForget<'_> {
         ForgetTexts(self.0).records(name, piece, |record| result.note(&record))?;
         self.old_messages(name, id, piece, &mut TouchedSessions::new(), result)?;
         let batches = Batches(self.0).next_number(id, number)?;
-        result.forgotten.block_states += Blocks(self.0).drop_states(id, number, |batch| batch < batches)?;
+        self.drop_states(name, id, number, |batch| batch < batches, result)?;
         self.delete_session(name, session, result)?;
         result.touched.insert(id);
         self.remove_if_empty(name, result)
@@ -254,8 +257,7 @@ impl EditForget<'_> {
         }
         for (session, batches) in touched {
             if !batches.is_empty() {
-                let is_touched = |batch| batches.contains(&batch);
-                result.forgotten.block_states += Blocks(self.0).drop_states(id, session, is_touched)?;
+                self.drop_states(name, id, session, |batch| batches.contains(&batch), result)?;
             }
             let is_empty = History(self.0).positions(id, session)?.is_empty()
                 && !Checkpoints(self.0).has_old_messages(id, session)?;
@@ -265,6 +267,22 @@ impl EditForget<'_> {
             }
         }
         self.remove_if_empty(name, result)
+    }
+
+    /// Drops the states that blocks made of these batches of a session, and forgets the documents that they made of them,
+    /// where these are in the namespace of the messages or under it.
+    fn drop_states(
+        &self,
+        name: &Namespace,
+        id: NamespaceId,
+        session: u32,
+        batches: impl Fn(u32) -> bool,
+        result: &mut ForgetResult,
+    ) -> Result<()> {
+        let DroppedStates { states, documents } = Blocks(self.0).drop_states(id, session, batches)?;
+        result.forgotten.block_states += states;
+        let mut below = documents.into_iter().filter(|(namespace, _)| namespace.starts_with(name));
+        below.try_for_each(|(namespace, key)| self.documents(&namespace, &[key], result))
     }
 
     /// Deletes a session, whose messages are counted.

@@ -9,7 +9,10 @@ use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use mnemon::{ContentPart, Message, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role};
+use mnemon::{
+    ContentPart, Message, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role,
+    format::{FRAME, FileReader, Format, ReadOptions, Source, namespace_of},
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +21,6 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use crate::{
     local_server::{LocalServer, ServerArgs},
     output,
-    transcripts::{FRAME, complete_lines, namespace_of},
     usage::Status,
 };
 
@@ -204,7 +206,7 @@ impl Memory {
     /// Stores the messages of a transcript that follow the last one that is stored.
     async fn store(&mut self, transcript: &[u8], tool_output: usize) -> anyhow::Result<()> {
         let mut messages = Vec::new();
-        for mut message in complete_lines(transcript, tool_output) {
+        for mut message in said(transcript, tool_output)? {
             // A transcript that continues another begins with a copy of that one.
             if message.session == self.session || message.session == mnemon::DEFAULT_SESSION {
                 message.session.clone_from(&self.session);
@@ -287,7 +289,7 @@ struct Client {
 
 impl Client {
     async fn connect(server: ServerArgs, deadline: Duration) -> anyhow::Result<Self> {
-        let mut server = LocalServer::new(server)?;
+        let mut server = LocalServer::new(server);
         let stream = within(deadline, SILENT, server.connect(LocalServer::deadline())).await??;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
@@ -317,6 +319,26 @@ impl Client {
             status => bail!("the memory server answered {status}: {}", value["detail"].as_str().unwrap_or_default()),
         }
     }
+}
+
+/// Reads the messages of a transcript of which more may follow: a last line without an end is left for later.
+fn said(transcript: &[u8], tool_output: usize) -> anyhow::Result<Vec<Message>> {
+    let end = transcript.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let Some(format) = Format::detect("transcript", &transcript[..end]) else { return Ok(Vec::new()) };
+    let mut files = FileReader::new(Some(format), ReadOptions { tool_output, ..ReadOptions::default() });
+    let mut source = Source::stream("transcript", &transcript[..end]);
+    let mut messages = Vec::new();
+    while let Some(file) = source.next_file()? {
+        for found in files.read(format, file) {
+            for message in found?.messages {
+                match message {
+                    Ok(line) => messages.push(line.message),
+                    Err(error) => output::note(format!("a message was left out: {error}")),
+                }
+            }
+        }
+    }
+    Ok(messages)
 }
 
 /// Returns the memory that the library put before a prompt, in its sealed frame.

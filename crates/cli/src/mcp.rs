@@ -148,7 +148,7 @@ struct Shim {
 impl Shim {
     fn new(args: Args) -> anyhow::Result<Self> {
         Ok(Shim {
-            server: LocalServer::new(args.server)?,
+            server: LocalServer::new(args.server),
             connection: None,
             stdout: tokio::io::stdout(),
             introduction: Vec::new(),

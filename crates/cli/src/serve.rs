@@ -194,7 +194,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         }
         return Ok(Status::SUCCESS);
     };
-    let server = Server::new(settings, notify)?;
+    let mut server = Server::new(settings, notify)?;
+    server.claim(&db)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     config.keep_versions = args.keep_versions;
     args.memory.set(&mut config);

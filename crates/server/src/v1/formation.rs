@@ -184,18 +184,18 @@ async fn refine(
         Problem::not_found("no block of instructions has that name here; --config says which blocks there are")
     })?;
     let memory = memory(&app, &namespace, &session, None).await?;
-    let refining = instructions.clone();
-    match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
+    let (version, last) = match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
         (Some(feedback), None) => {
             app.formation.check_limits(&namespace)?;
-            let mut said = app.engine.history(&namespace, &session).await?;
-            let said = said.split_off(said.len().saturating_sub(SHOWN));
-            memory.change_block(&block, move |state| refining.refine(state, &feedback, &said)).await?;
+            memory.refine(&instructions, feedback, SHOWN).await?
         }
-        (None, Some(version)) => memory.change_block(&block, move |state| refining.revert(state, version)).await?,
+        (None, Some(version)) => {
+            let reverting = instructions.clone();
+            memory.change_block(&block, move |state| reverting.revert(state, version)).await?;
+            let mut versions = instructions.versions(&memory.block_state(&block).await?)?;
+            versions.pop().expect("a block has a version")
+        }
         _ => return Err(Problem::bad_request("give one of `feedback`, in words, and `version`")),
-    }
-    let versions = instructions.versions(&memory.block_state(&block).await?)?;
-    let (version, last) = versions.last().expect("a block has a version");
-    Ok(Json(Refined { instructions: last.prompt.clone(), version: *version }))
+    };
+    Ok(Json(Refined { instructions: last.prompt, version }))
 }
