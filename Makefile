@@ -282,7 +282,7 @@ $(TOOLS)/actionlint:
 $(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
-# Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
+# Not in `.ci/run`: six builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
 # Cargo unpacks and compiles the packages that others need once for each version: it would take those of an earlier run.
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
 	rm -rf $(DIST) $(PACKED) $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/mnemon*-$(VERSION)
