@@ -246,11 +246,11 @@ test-python: wheel server-wheel ## the wheel: its programs in an empty environme
 
 # Their packages and those of `test-python` do not go together.
 FRAMEWORKS := $(TARGET)/frameworks
-ADAPTERS := adk agent_framework agno autogen crewai haystack pydantic_ai strands
+ADAPTERS := adk agent_framework agno _agno_tables autogen crewai haystack pydantic_ai strands
 test-frameworks: wheel ## the adapters of requirements-frameworks.txt: tests, programs, types, and the tests that the frameworks carry
 	$(PYTHON) -m venv --clear $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements-frameworks.txt
-	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/pytest -q -p no:cacheprovider tests/frameworks
+	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/pytest -q -p no:cacheprovider tests/frameworks tests/test_overrides.py
 	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/mypy --config-file= --strict --cache-dir=/dev/null \
 		$(ADAPTERS:%=python/mnemon/%.py) examples/frameworks
 	$(FRAMEWORKS)/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run_frameworks.py $(TARGET)/foreign

@@ -1,12 +1,14 @@
 """Agno's database in memory with the tables that it lacks and an agent writes to: what it learned, and what compaction replaced.
 
-They do what Agno's `SqliteDb` does, but raise what that only notes.
+They do what Agno's `SqliteDb` does, but raise what that only notes. Methods take the names of whose a learning is as keywords.
 """
+
+# mypy: disable-error-code="override"
 
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from agno.db.in_memory import InMemoryDb
@@ -112,7 +114,7 @@ class Tables(InMemoryDb):
         first = (page - 1) * limit if page and limit else 0
         return _sorted(users, column, sort_order)[first : limit and first + limit], len(users)
 
-    def _learned(self, learning_type: str | None, owners: dict[str, str | None]) -> Iterable[Row]:
+    def _learned(self, learning_type: str | None, owners: dict[str, str | None]) -> Iterator[Row]:
         if unknown := owners.keys() - set(OWNERS):
             raise TypeError(f"learnings have no {', '.join(sorted(unknown))}")
         wanted = {name: value for name, value in {"learning_type": learning_type, **owners}.items() if value is not None}

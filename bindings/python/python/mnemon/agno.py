@@ -186,7 +186,7 @@ class MnemonDb(Db):  # type: ignore[misc]
             # With their number, a deletion of the session expects that it gets no run meanwhile.
             yield Row((namespace, "session"), {**session, "runs": None}, {KEY: "sessions", "runs": len(runs)}, {})
             for run in runs:
-                fields = {KEY: "sessions", "session": id, "space": space}
+                fields: dict[str, Any] = {KEY: "sessions", "session": id, "space": space}
                 # An agent's and a team's run has the input in a field, a workflow's is the input itself.
                 asked = run.get("input")
                 texts = {"user": asked.get("input_content") if isinstance(asked, dict) else asked, "assistant": run.get("content")}
@@ -194,7 +194,7 @@ class MnemonDb(Db):  # type: ignore[misc]
         for table, name in IDS.items():
             for row in getattr(copy, f"_{table}"):
                 id, space, texts = row[name], self._below(table, None), {}
-                fields: dict[str, Any] = {KEY: table, "session": table}
+                fields = {KEY: table, "session": table}
                 if table == "memories":
                     space, texts = self.space(row.get("user_id")), {"user": row["memory"]}
                     fields["space"] = space
