@@ -31,15 +31,14 @@ class Tables(InMemoryDb):
         self._compactions: list[Row] = []
 
     def delete_session(self, session_id: str, user_id: str | None = None) -> bool:
-        return bool(super().delete_session(session_id, user_id)) and self._without(session_id)
+        is_deleted = bool(super().delete_session(session_id, user_id))
+        if is_deleted:
+            self.delete_compactions_for_session(session_id)
+        return is_deleted
 
     def delete_sessions(self, session_ids: list[str], user_id: str | None = None) -> None:
         for session_id in session_ids:
             self.delete_session(session_id, user_id)
-
-    def _without(self, session_id: str) -> bool:
-        self._compactions = [row for row in self._compactions if row["session_id"] != session_id]
-        return True
 
     # Learnings.
 
@@ -138,9 +137,9 @@ class Tables(InMemoryDb):
         return _newest((row for row in self._compactions if row["session_id"] == session_id), "created_at")[:limit]
 
     def delete_compactions_for_session(self, session_id: str) -> int:
-        before = len(self._compactions)
-        self._without(session_id)
-        return before - len(self._compactions)
+        kept = [row for row in self._compactions if row["session_id"] != session_id]
+        deleted, self._compactions = len(self._compactions) - len(kept), kept
+        return deleted
 
     def search_compactions(self, session_id: str, query: str | Sequence[str], limit: int = 10) -> list[Row]:
         terms = [term.lower() for term in ([query] if isinstance(query, str) else query) if term]
