@@ -183,9 +183,9 @@ impl Expectation {
                 };
                 is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
             }
-            Expectation::Documents(namespace, keys) => keys
-                .iter()
-                .try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key))),
+            Expectation::Documents(namespace, keys) => {
+                keys.iter().try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key)))
+            }
             Expectation::Messages(namespace, messages) => {
                 let id = transaction.namespaces().id(namespace)?;
                 let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
