@@ -281,6 +281,9 @@ pub struct Config {
     /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1
     /// second.
     pub block_retry: Duration,
+    /// How long closing the engine waits for memory blocks that work on flushed batches, or are to; not for those that failed.
+    /// What is left is handed over after the next opening. Default: 5 seconds.
+    pub block_close_wait: Duration,
     /// Time limit of a call of a shared database. A change waits at most twice as long, behind another one. 10 ms to an
     /// hour. Default: 10 seconds.
     pub shared_timeout: Duration,
@@ -351,6 +354,7 @@ impl Default for Config {
             device: Device::Cpu,
             block_threads: 4,
             block_retry: Duration::from_secs(1),
+            block_close_wait: Duration::from_secs(5),
             shared_timeout: Duration::from_secs(10),
             embedding_cache: 16 << 20,
             embedding_cache_file: None,
@@ -383,6 +387,7 @@ setters!(Config {
     device: Device,
     block_threads: usize,
     block_retry: Duration,
+    block_close_wait: Duration,
     shared_timeout: Duration,
     embedding_cache: usize,
     embedding_cache_file_bytes: u64,

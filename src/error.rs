@@ -331,10 +331,21 @@ pub enum Error {
         /// The cause of the failure.
         reason: String,
         /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
-        /// answer was unusable. Otherwise the request, the key or a setting has to change.
+        /// answer was unusable. Otherwise the request has to change.
         transient: bool,
         /// The time after which the server allows another request.
         retry_after: Option<Duration>,
+        /// The underlying error, if there is one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// The chat model cannot be used for any request: its server does not know the key, the model or the address, or refuses
+    /// the account. What waits for the model goes on when it answers.
+    #[error("the chat model cannot be used: {reason}; check its address, its name, the key and the account")]
+    ChatUnavailable {
+        /// The answer of the server.
+        reason: String,
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,

@@ -22,7 +22,8 @@ use crate::{
 /// Cheap to clone; clones share everything. Async methods only wait for the engine's own threads, so they run on any
 /// executor and block none of its workers; [`Engine::blocking`] has the same methods for programs without an executor.
 /// Dropping the last clone waits for the operations in flight and closes the file. Messages that are pending then stay
-/// pending: the next opening embeds them.
+/// pending: the next opening embeds them. Memory blocks that work on flushed batches are waited for up to
+/// [`Config::block_close_wait`](field@crate::Config::block_close_wait).
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
@@ -83,7 +84,8 @@ impl Engine {
 
     /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last
     /// handle waits on the calling thread instead. Both wait for operations in flight and for a batch that is being
-    /// embedded, about a second at most.
+    /// embedded, about a second at most, and for memory blocks, up to
+    /// [`Config::block_close_wait`](field@crate::Config::block_close_wait).
     pub async fn close(self) {
         let (reply, closed) = oneshot::channel();
         // If the system starts no thread, the handle is dropped right here, with the closure.
@@ -122,8 +124,9 @@ impl Drop for LastHandle {
     fn drop(&mut self) {
         let core = self.0.take().expect("dropped once");
         let is_own_thread = core.executor().owns_current_thread();
-        core.begin_closing();
         let close = move || {
+            core.wait_for_blocks();
+            core.begin_closing();
             core.close();
             // The last reference: the file is closed here.
             drop(core);

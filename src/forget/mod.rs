@@ -80,6 +80,11 @@ impl Forget {
         Self::of(prefix, Selection::Prefix)
     }
 
+    /// Returns the namespace, or the prefix.
+    pub fn namespace_or_prefix(&self) -> &Namespace {
+        &self.namespace
+    }
+
     fn of(namespace: &Namespace, selection: Selection) -> Self {
         Forget { namespace: namespace.clone(), selection }
     }

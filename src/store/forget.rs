@@ -168,7 +168,7 @@ impl EditForget<'_> {
         if sources.is_empty() {
             return Ok(());
         }
-        for (name, id) in Namespaces(self.0).all_under(name)? {
+        for (name, id) in Namespaces(self.0).all_under(Some(name))? {
             let mut keys = Vec::new();
             let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
             for entry in self.0.table(DOCUMENTS)?.range(records)? {

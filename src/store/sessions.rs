@@ -4,7 +4,11 @@
 //! A message enters the window when it is put, and leaves it when the token budget pushes it out. In between it may be in the
 //! session's buffer or in long-term memory: a flush for another reason than the budget changes no prompt.
 
-use std::{collections::HashSet, ops::RangeInclusive, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+    sync::Arc,
+};
 
 use redb::ReadTransaction;
 
@@ -28,6 +32,11 @@ impl<T: Tables> Sessions<'_, T> {
     /// The number of a session in its namespace, or `None` if there is no such session.
     pub(crate) fn number(&self, namespace: NamespaceId, session: &str) -> Result<Option<u32>> {
         number(&self.0.table(SESSIONS)?, namespace.0, session)
+    }
+
+    /// The names of the sessions of a namespace, by number.
+    pub(super) fn names(&self, namespace: NamespaceId) -> Result<HashMap<u32, String>> {
+        Ok(self.all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect())
     }
 
     /// The names and numbers of the sessions of a namespace, by name.

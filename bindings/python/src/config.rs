@@ -52,6 +52,8 @@ use crate::{
 ///
 /// - `block_threads`: threads on which blocks take batches, 1 to 1,024. Default: 4.
 /// - `block_retry`: seconds before a block that failed is first tried again; doubled each time, up to 5 minutes. Default: 1.
+/// - `block_close_wait`: seconds that closing the engine waits for blocks that work on batches; the others get them after the next
+///   opening. Default: 5.
 ///
 /// The file:
 ///
@@ -161,6 +163,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "cache_bytes" => config.cache_bytes = count(value)?,
         "idle_flush" => config.idle_flush = optional().map(wait).transpose()?,
         "block_retry" => config.block_retry = wait(value)?,
+        "block_close_wait" => config.block_close_wait = wait(value)?,
         "shared_timeout" => config.shared_timeout = wait(value)?,
         "index" => match &*text()? {
             "hnsw_rs" => return Err(invalid(py, "\"hnsw_rs\" is not in this package; \"hnsw\" is")),

@@ -24,6 +24,7 @@ macro_rules! exceptions {
 exceptions! {
     Block => BlockError,
     Chat => ChatError,
+    ChatUnavailable => ChatError,
     CheckpointNotFound => CheckpointNotFoundError "Memory.checkpoints()",
     Closed => ClosedError,
     Corrupted => CorruptedError "python -m mnemon salvage",
@@ -59,6 +60,7 @@ exceptions! {
     NotADatabase => NotADatabaseError,
     NotEncrypted => NotEncryptedError "leave out Config(encryption_key=...)",
     OutcomeUnknown => OutcomeUnknownError,
+    MessagesChanged => MessagesChangedError,
     Panicked => PanickedError,
     ReadOnly => ReadOnlyError "Engine(path)",
     ReindexRunning => ReindexRunningError,

@@ -40,6 +40,7 @@ mod transfer;
 
 // The database is looked after.
 mod reindex;
+mod retry;
 mod stats;
 mod verify;
 
@@ -128,6 +129,7 @@ enum Command {
     Forget(forget::ForgetArgs),
     Audit(forget::AuditArgs),
     Hold(forget::HoldArgs),
+    Retry(retry::Args),
     Ttl(forget::TtlArgs),
     Export(transfer::ExportArgs),
     Import(transfer::ImportArgs),
@@ -239,6 +241,7 @@ impl Command {
             Command::Forget(args) => forget::forget(args, format),
             Command::Audit(args) => forget::audit(&args, format),
             Command::Hold(args) => forget::hold(args, format),
+            Command::Retry(args) => retry::run(&args, format),
             Command::Ttl(args) => forget::ttl(args, format),
             Command::Export(args) => transfer::export(&args, format),
             Command::Import(args) => transfer::import(&args, format),

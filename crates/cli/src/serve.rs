@@ -197,6 +197,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let server = Server::new(settings, notify)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     config.keep_versions = args.keep_versions;
+    // It ends in time, and hands the batches over when it is started again.
+    config.block_close_wait = Duration::ZERO;
     args.memory.set(&mut config);
     let engine = database::to_serve(&db, args.model.as_deref(), args.rerank.as_deref(), config)?;
     server.run(engine, &db)?;

@@ -110,13 +110,16 @@ impl From<Error> for Problem {
             Error::SessionNotFound { .. } | Error::CheckpointNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
             Error::SessionExists { .. } => (StatusCode::CONFLICT, "session-exists"),
             Error::DocumentChanged { .. } => (StatusCode::CONFLICT, "document-changed"),
+            Error::MessagesChanged { .. } => (StatusCode::CONFLICT, "messages-changed"),
             Error::ReindexRunning => (StatusCode::CONFLICT, "reindex-running"),
             Error::FileExists { .. } => (StatusCode::CONFLICT, "file-exists"),
             Error::LegalHold { .. } => (StatusCode::CONFLICT, "legal-hold"),
             Error::Embedding { .. } | Error::EmbedderUnavailable { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "embedder-unavailable")
             }
-            Error::Chat { transient: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "model-unavailable"),
+            Error::Chat { transient: true, .. } | Error::ChatUnavailable { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "model-unavailable")
+            }
             Error::Chat { .. } => (StatusCode::BAD_GATEWAY, "model-answer"),
             Error::SharedDatabase { .. } => (StatusCode::SERVICE_UNAVAILABLE, "shared-database-unavailable"),
             Error::OutcomeUnknown { .. } => (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown"),

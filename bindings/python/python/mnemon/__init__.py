@@ -45,6 +45,7 @@ from ._errors import (
     KeyNeededError as KeyNeededError,
     KeyUnavailableError as KeyUnavailableError,
     LegalHoldError as LegalHoldError,
+    MessagesChangedError as MessagesChangedError,
     MnemonError as MnemonError,
     ModelHashMismatchError as ModelHashMismatchError,
     ModelMismatchError as ModelMismatchError,

@@ -71,6 +71,10 @@ class DocumentChangedError(MnemonError):
     """A document is not what `DocumentOperation.expect` says, so the batch changed nothing. Read it again and repeat the change."""
 
 
+class MessagesChangedError(MnemonError):
+    """Messages were deleted or changed while something was made of them, so nothing was stored. Read them again and repeat it."""
+
+
 class SessionNotFoundError(MnemonError, LookupError):
     """The namespace has no such session. `Engine.sessions(namespace)` lists those it has."""
 

@@ -208,6 +208,7 @@ class Config:
         device: str = ...,
         block_threads: int = ...,
         block_retry: float = ...,
+        block_close_wait: float = ...,
         embedding_cache: int = ...,
         embedding_cache_file: _Path | None = ...,
         embedding_cache_file_bytes: int = ...,

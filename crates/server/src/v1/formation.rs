@@ -1,13 +1,13 @@
 //! Memories that a language model forms: what it costs, what waits for it, and what failed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, Query, State},
     http::Method,
 };
-use mnemon::memory::BlockStatus;
+use mnemon::memory::{BlockStatus, FailedBatch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +16,10 @@ use super::{
     sessions::memory,
 };
 use crate::{
-    access::{DailyLimit, Right},
+    access::{CallerExtension, DailyLimit, Right},
     app::App,
     bounds::{self, PageQuery},
-    formation::Forming,
+    formation::{Forming, ModelState},
     problem::Problem,
 };
 
@@ -35,6 +35,24 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .query::<PageQuery>()
         .answer::<Formation>(),
+        Route::new(
+            Method::GET,
+            "/formation",
+            Right::Read,
+            "Returns whether the language model answers, and the batches that memory blocks gave up, of all namespaces.",
+            overview,
+        )
+        .query::<PageQuery>()
+        .answer::<Overview>(),
+        Route::new(
+            Method::POST,
+            "/formation/retry",
+            Right::Write,
+            "Hands all batches over again that memory blocks gave up, in the background: of all namespaces, or of those under a prefix.",
+            retry_all,
+        )
+        .body::<RetryAll>()
+        .answer::<HandedOver>(),
         Route::new(
             Method::POST,
             "/namespaces/{namespace}/sessions/{session}/retry",
@@ -62,6 +80,8 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct Formation {
     blocks: Vec<Forming>,
+    /// Whether the language model answers; null without one.
+    model: Option<ModelState>,
     /// The limits on the tokens of a day that are about this namespace, each for all namespaces at and under its prefix.
     daily_limits: Vec<DailyLimit>,
     /// The sessions that had something for the blocks.
@@ -121,7 +141,60 @@ async fn get(
         sessions.push(Session { session: info.session, blocks });
     }
     let daily_limits = app.formation.limits(&namespace);
-    Ok(Json(Formation { blocks, daily_limits, sessions, next }))
+    Ok(Json(Formation { blocks, model: app.formation.model(), daily_limits, sessions, next }))
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FormationOverview")]
+struct Overview {
+    /// Whether the language model answers; null without one.
+    model: Option<ModelState>,
+    /// The batches that memory blocks gave up.
+    failed: Vec<FailedBatch>,
+    /// The cursor of the next page of these.
+    next: Option<String>,
+}
+
+async fn overview(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Overview>, Problem> {
+    let after: Option<(String, String, String, u32)> = bounds::decode_cursor(page.cursor.as_deref())?;
+    let mut failed = app.engine.failed_batches(caller.list_prefix(None)?.as_ref()).await?;
+    let key = |failed: &FailedBatch| {
+        (failed.namespace.to_string(), failed.session.clone(), failed.block.clone(), failed.batch)
+    };
+    failed.sort_by_cached_key(key);
+    let (failed, next) = bounds::page(failed, after.as_ref(), page.limit, key, |failed| failed.reason.len())?;
+    Ok(Json(Overview { model: app.formation.model(), failed, next }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RetryAll {
+    /// Only this namespace and those under it.
+    #[schemars(with = "Option<mnemon::Namespace>")]
+    prefix: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HandedOver {
+    /// Batches that are handed over.
+    batches: u64,
+}
+
+async fn retry_all(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Json(RetryAll { prefix }): Json<RetryAll>,
+) -> Result<Json<HandedOver>, Problem> {
+    let failed = app.engine.retry_failed_batches(caller.list_prefix(prefix.as_deref())?.as_ref()).await?;
+    let batches = failed.len() as u64;
+    for FailedBatch { namespace, session, .. } in failed {
+        app.formation.look_at(namespace, session, Duration::ZERO);
+    }
+    Ok(Json(HandedOver { batches }))
 }
 
 #[derive(Deserialize, JsonSchema)]
