@@ -4,7 +4,7 @@ use std::{
     process::Command,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU16, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
@@ -36,48 +36,49 @@ fn inserts(request: &RecordedRequest) -> Reply {
     Reply::text(&json!({ "insert": words.map(|fact| json!({ "text": fact })).collect::<Vec<_>>() }).to_string())
 }
 
-/// Each status by which a server refuses everything: a wrong key, an unpaid bill, a wrong name of the model.
+/// The statuses by which servers refuse everything: a wrong key, an unpaid bill, a wrong name of the model.
+const STATUSES: [u16; 8] = [400, 401, 402, 403, 404, 413, 422, 500];
+
 #[test]
 fn what_a_server_refuses_to_everybody_waits_until_it_answers() {
-    for status in [400, 401, 402, 403, 404, 413, 422, 500] {
-        let refuses = Arc::new(AtomicU16::new(status));
-        let (db, llm) = (Db::new(), {
-            let refuses = Arc::clone(&refuses);
-            LlmServer::new(move |request| match refuses.load(Ordering::SeqCst) {
-                0 => inserts(request),
-                status => Reply::error(status, "QUOTED: the account has no such model"),
-            })
-        });
-        let server = with_model(&db, &llm, &[]);
-        for user in 0..3 {
-            say(&server, &format!("/v1/namespaces/users%2Fada/sessions/s{user}"), &format!("fact-{user}"));
-        }
-        let is_down = || {
-            let model = server.get("/ready").body["language_model"].clone();
-            (model["available"] == false).then_some(model)
-        };
-        let model = until("the server is down", is_down);
-        assert!(model["reason"].as_str().unwrap().contains(&status.to_string()), "{model}");
-        assert!(!model.to_string().contains("QUOTED"), "{model}");
-        assert_eq!(server.get("/ready").status, 200);
-        assert_eq!(formation(&server)["model"]["available"], false);
-        let metrics = server.get("/metrics").body.to_string();
-        assert!(metrics.contains("mnemon_formation_model_down 1"), "{metrics}");
-        // More than the three attempts after which a batch is set aside, at 0, 1, 3 and 7 s.
-        until("the fourth attempt", || {
-            let asked = |at: usize| {
-                let about = format!("fact-{at}");
-                llm.requests().iter().filter(|request| request.body.to_string().contains(&about)).count()
-            };
-            (0..3).all(|at| asked(at) >= 4).then_some(())
-        });
-        let overview = server.get("/v1/formation").body;
-        assert_eq!(overview["failed"], json!([]), "{status}: {overview}");
-        refuses.store(0, Ordering::SeqCst);
-        until("all facts", || (facts(&server, FACTS) == ["fact-0", "fact-1", "fact-2"]).then_some(()));
-        assert_eq!(server.get("/ready").body["language_model"]["available"], true);
-        assert!(server.get("/metrics").body.to_string().contains("mnemon_formation_model_down 0"));
+    let refuses = Arc::new(AtomicBool::new(true));
+    let (db, llm) = (Db::new(), {
+        let refuses = Arc::clone(&refuses);
+        LlmServer::new(move |request| {
+            if !refuses.load(Ordering::SeqCst) {
+                return inserts(request);
+            }
+            let asked = request.body.to_string();
+            let status = (0..STATUSES.len()).find(|at| asked.contains(&format!("fact-{at}"))).map_or(400, |at| STATUSES[at]);
+            Reply::error(status, "QUOTED: there is no such model")
+        })
+    });
+    let server = with_model(&db, &llm, &[]);
+    let words: Vec<String> = (0..STATUSES.len()).map(|at| format!("fact-{at}")).collect();
+    for word in &words {
+        say(&server, &format!("/v1/namespaces/users%2Fada/sessions/{word}"), word);
     }
+    let model = until("the server is down", || {
+        let model = server.get("/ready").body["language_model"].clone();
+        (model["available"] == false).then_some(model)
+    });
+    let reason = model["reason"].as_str().unwrap();
+    assert!(STATUSES.iter().any(|status| reason.contains(&format!("answered {status}"))), "{model}");
+    assert!(!model.to_string().contains("QUOTED"), "{model}");
+    assert_eq!(formation(&server)["model"]["available"], false);
+    let metrics = server.get("/metrics").body.to_string();
+    assert!(metrics.contains("mnemon_formation_model_down 1"), "{metrics}");
+    // A batch would be set aside after three attempts, at 0, 1 and 3 s.
+    until("the fourth attempt", || {
+        let asked: Vec<String> = llm.requests().iter().map(|request| request.body.to_string()).collect();
+        words.iter().all(|word| asked.iter().filter(|asked| asked.contains(word)).count() >= 4).then_some(())
+    });
+    let overview = server.get("/v1/formation").body;
+    assert_eq!(overview["failed"], json!([]), "{overview}");
+    refuses.store(false, Ordering::SeqCst);
+    until("all facts", || (facts(&server, FACTS) == words).then_some(()));
+    assert_eq!(server.get("/ready").body["language_model"]["available"], true);
+    assert!(server.get("/metrics").body.to_string().contains("mnemon_formation_model_down 0"));
 }
 
 /// A request that alone is refused, such as one that is too long, keeps no later batch from being formed. What was set aside
