@@ -23,7 +23,7 @@ use crate::{
 };
 pub use instruction_block::{InstructionBlock, InstructionVersion};
 pub use model_blocks::{FactBlock, SummaryBlock};
-pub(crate) use model_blocks::{json_in, unusable};
+pub(crate) use model_blocks::{json_in, most_facts, unusable};
 pub use query::{BlockQuery, Retriever};
 pub use vector_block::{HitProcessor, RetrievalUnit, VectorBlock};
 

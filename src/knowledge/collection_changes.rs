@@ -1,22 +1,22 @@
 //! The changes of a collection that a language model asks for: reading them from its answer, and the operations that
 //! commit them with a record of the update.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::messages_of;
 use crate::{
-    block::{FlushedBatch, json_in, unusable},
+    block::{FlushedBatch, json_in, most_facts, unusable},
     documents::{Document, DocumentOperation, DocumentOptions},
     error::Result,
     filter::MetadataFilter,
-    forget::{RECORD, RECORD_KEYS, update_record},
+    forget::{RECORD, RECORD_KEYS, UpdateRecord, source_hash},
     ids::{Namespace, hex},
-    message::Message,
+    message::{Message, Timestamp},
 };
 
 /// The form of the model's answer, as errors describe it.
@@ -54,8 +54,9 @@ pub(super) enum Change {
 pub(super) fn read_changes(
     answer: &str,
     shown: &[&Value],
+    most: &Bounds,
     check: impl Fn(&Value) -> std::result::Result<(), String>,
-) -> Result<Vec<Change>> {
+) -> Result<RequestedUpdate> {
     let RequestedChanges { insert, update, delete } = json_in(answer, EXPECTED)?;
     let fault = |reason: String| unusable(answer, EXPECTED, &reason);
     let mut used = HashSet::new();
@@ -65,7 +66,7 @@ pub(super) fn read_changes(
         Some(at) => Ok(at),
     };
     let check = |item: &Value| check(item).map_err(|reason| fault(format!("the item {item} is not allowed: {reason}")));
-    let mut changes = Vec::new();
+    let (mut changes, mut left_out) = (Vec::new(), 0);
     for ItemUpdate { id, item } in update {
         check(&item)?;
         let at = position(id)?;
@@ -73,9 +74,10 @@ pub(super) fn read_changes(
             changes.push(Change::Update(at, item));
         }
     }
-    for id in delete {
-        changes.push(Change::Delete(position(id)?));
-    }
+    left_out += drain_over(&mut changes, most.updates);
+    let mut deleted = delete.into_iter().map(|id| position(id).map(Change::Delete)).collect::<Result<Vec<_>>>()?;
+    left_out += drain_over(&mut deleted, most.deletions);
+    changes.extend(deleted);
     let is_kept = |at: usize| {
         !changes.iter().any(|change| matches!(change, Change::Update(other, _) | Change::Delete(other) if *other == at))
     };
@@ -87,8 +89,36 @@ pub(super) fn read_changes(
             inserted.push(item);
         }
     }
+    left_out += drain_over(&mut inserted, most.insertions);
     changes.extend(inserted.into_iter().map(Change::Insert));
-    Ok(changes)
+    Ok(RequestedUpdate { changes, left_out })
+}
+
+/// Removes what is over a bound. Returns how many were removed.
+fn drain_over<T>(changes: &mut Vec<T>, most: usize) -> usize {
+    changes.drain(most.min(changes.len())..).count()
+}
+
+/// The changes that a model asked for.
+pub(super) struct RequestedUpdate {
+    pub(super) changes: Vec<Change>,
+    /// The number of changes that were over a bound.
+    left_out: usize,
+}
+
+/// The most changes of one update. A conversation may say anything, also that all items are to be deleted.
+pub(super) struct Bounds {
+    deletions: usize,
+    updates: usize,
+    insertions: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds for these messages.
+    pub(super) fn of(messages: &[Message]) -> Self {
+        let said = messages.iter().filter(|message| !message.text().trim().is_empty()).count();
+        Bounds { deletions: said.max(3), updates: (2 * said).max(5), insertions: most_facts(messages) }
+    }
 }
 
 /// The report of [`Collection::update`](crate::Collection::update): the keys of the items that changed.
@@ -103,8 +133,118 @@ pub struct CollectionReport {
     pub deleted: Vec<String>,
     /// The values that the items in `updated` had before, and then those of the items in `deleted`.
     pub before: Vec<Value>,
+    /// The number of changes that the model asked for and that were too many for these messages.
+    pub left_out: usize,
     /// True if the same messages updated the collection before, so that the call changed nothing.
     pub repeated: bool,
+}
+
+/// An update of a collection that a model made. [`Collection::updates`](crate::Collection::updates) lists them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct CollectionUpdate {
+    /// Its id, for [`Collection::undo`](crate::Collection::undo).
+    pub id: String,
+    /// The time of its commit.
+    pub at: Timestamp,
+    /// The keys of the new items.
+    pub inserted: Vec<String>,
+    /// The items whose value it changed.
+    pub updated: Vec<ItemBefore>,
+    /// The items that it deleted.
+    pub deleted: Vec<ItemBefore>,
+    /// The number of changes that the model asked for and that were too many.
+    pub left_out: usize,
+    /// True if it was undone.
+    pub undone: bool,
+}
+
+/// An item as it was before an update.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct ItemBefore {
+    /// Its key.
+    pub key: String,
+    /// The value that it had. `None` if that was forgotten since, or the update was undone.
+    pub value: Option<Value>,
+}
+
+impl CollectionUpdate {
+    /// Reads the record of an update.
+    pub(super) fn read(document: &Document) -> Option<Self> {
+        let UpdateRecord { items, inserted, deleted, before, left_out, undone, .. } =
+            UpdateRecord::read(&document.value)?;
+        let before: HashMap<String, Value> = before.into_iter().collect();
+        let was = |key: String| ItemBefore { value: before.get(&key).cloned(), key };
+        let updated = items.into_iter().filter(|key| !inserted.contains(key)).map(was).collect();
+        let deleted = deleted.into_iter().map(was).collect();
+        let (id, at) = (document.key.clone(), document.created_at);
+        Some(CollectionUpdate { id, at, inserted, updated, deleted, left_out, undone })
+    }
+}
+
+/// The report of [`Collection::undo`](crate::Collection::undo): the keys of the items.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct UndoReport {
+    /// Items that have the value again that they had before the update.
+    pub restored: Vec<String>,
+    /// Items that the update had inserted, and that were deleted.
+    pub removed: Vec<String>,
+    /// Items that stay as they are: they were changed or deleted since, or their earlier value was forgotten.
+    pub kept: Vec<String>,
+}
+
+/// Returns the operations that undo an update, given its record and the items that it changed, as they are now. Their commit
+/// fails if one of them changes meanwhile.
+pub(super) fn undoing(
+    record: &Document,
+    items: &HashMap<String, Document>,
+    options: &DocumentOptions,
+) -> (Vec<DocumentOperation>, UndoReport) {
+    let namespace = || record.namespace.clone();
+    let expect = |key: &str, value: Option<Value>| DocumentOperation::Expect {
+        namespace: namespace(),
+        key: key.to_owned(),
+        value,
+    };
+    let put = |key: &str, value: Value, options: DocumentOptions| DocumentOperation::Put {
+        namespace: namespace(),
+        key: key.to_owned(),
+        value,
+        options,
+    };
+    let update = UpdateRecord::read(&record.value).unwrap_or_default();
+    let before: HashMap<&String, &Value> = update.before.iter().map(|(key, value)| (key, value)).collect();
+    let mut report = UndoReport::default();
+    let mut operations = vec![expect(&record.key, Some(record.value.clone()))];
+    for key in update.items.iter().chain(&update.deleted) {
+        let now = items.get(key);
+        // What one commit puts has one time.
+        let is_unchanged = match update.deleted.contains(key) {
+            true => now.is_none(),
+            false => now.is_some_and(|now| now.updated_at == record.created_at),
+        };
+        match (before.get(key), update.inserted.contains(key)) {
+            (_, true) if is_unchanged => {
+                operations.push(expect(key, now.map(|now| now.value.clone())));
+                operations.push(DocumentOperation::Delete { namespace: namespace(), key: key.clone() });
+                report.removed.push(key.clone());
+            }
+            (Some(&before), false) if is_unchanged => {
+                operations.push(expect(key, now.map(|now| now.value.clone())));
+                operations.push(put(key, before.clone(), options.clone()));
+                report.restored.push(key.clone());
+            }
+            _ => report.kept.push(key.clone()),
+        }
+    }
+    let undone = UpdateRecord { undone: true, before: Vec::new(), ..update }.to_json();
+    operations.push(put(&record.key, undone, DocumentOptions::default().not_indexed()));
+    (operations, report)
 }
 
 /// Returns the key for a new item. Keys sort by the time of their creation.
@@ -142,7 +282,11 @@ pub(super) struct Update<'a> {
 /// Returns the operations that apply the changes of an update and store its record. Their commit fails if an item that
 /// they change has changed meanwhile, or one that the model was shown is gone; if a message of the batch is not stored as
 /// it was; or if the record exists.
-pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<DocumentOperation>, CollectionReport) {
+pub(super) fn operations(
+    requested: RequestedUpdate,
+    update: &Update<'_>,
+) -> (Vec<DocumentOperation>, CollectionReport) {
+    let RequestedUpdate { changes, left_out } = requested;
     let Update { namespace, options, batch, record, shown } = *update;
     let expect = |key: &str, value: Option<Value>| DocumentOperation::Expect {
         namespace: namespace.clone(),
@@ -157,7 +301,8 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
     };
     let count = changes.len();
     let mut deleted = Vec::new();
-    let (mut operations, mut report) = (vec![expect(record, None)], CollectionReport::default());
+    let mut operations = vec![expect(record, None)];
+    let mut report = CollectionReport { left_out, ..CollectionReport::default() };
     operations.extend(messages_of(batch));
     let keys = shown.iter().map(|item| item.key.clone()).collect();
     operations.push(DocumentOperation::ExpectDocuments { namespace: namespace.clone(), keys });
@@ -185,8 +330,17 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
         }
     }
     report.before.extend(deleted);
-    let items = [report.inserted.as_slice(), &report.updated].concat();
-    let value = update_record(count, batch.messages.iter().map(|message| message.id.as_str()), &items);
-    operations.push(put(record, value, DocumentOptions::default().not_indexed()));
+    let changed = report.updated.iter().chain(&report.deleted).cloned();
+    let value = UpdateRecord {
+        changes: count,
+        sources: batch.messages.iter().map(|message| source_hash(&message.id)).collect(),
+        items: [report.inserted.as_slice(), &report.updated].concat(),
+        inserted: report.inserted.clone(),
+        deleted: report.deleted.clone(),
+        before: changed.zip(report.before.iter().cloned()).collect(),
+        left_out,
+        undone: false,
+    };
+    operations.push(put(record, value.to_json(), DocumentOptions::default().not_indexed()));
     (operations, report)
 }

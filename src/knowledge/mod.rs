@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::{block::FlushedBatch, documents::DocumentOperation};
 pub use blocks::{CollectionBlock, ProfileBlock};
 pub use collection::{BlockingCollection, Collection};
-pub use collection_changes::CollectionReport;
+pub use collection_changes::{CollectionReport, CollectionUpdate, ItemBefore, UndoReport};
 pub use profile::{BlockingProfile, Profile};
 
 /// Returns the operation that lets a commit fail unless the messages of a batch are stored as they were; none if they are
