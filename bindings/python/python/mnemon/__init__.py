@@ -118,6 +118,8 @@ from ._protocols import Reranker as Reranker
 from ._reports import BlockStatus as BlockStatus
 from ._reports import CheckpointInfo as CheckpointInfo
 from ._reports import CollectionReport as CollectionReport
+from ._reports import CollectionUpdate as CollectionUpdate
+from ._reports import ItemBefore as ItemBefore
 from ._reports import JournalHit as JournalHit
 from ._reports import MemoryReport as MemoryReport
 from ._reports import ModelIdentity as ModelIdentity
@@ -131,6 +133,7 @@ from ._reports import ReplayedHit as ReplayedHit
 from ._reports import SessionInfo as SessionInfo
 from ._reports import Standing as Standing
 from ._reports import TermChange as TermChange
+from ._reports import UndoReport as UndoReport
 from ._runtime import find as _find_runtime
 
 _find_runtime()

@@ -14,6 +14,7 @@ from ._reports import (
     BlockStatus,
     CheckpointInfo,
     CollectionReport,
+    CollectionUpdate,
     JournalHit,
     MemoryReport,
     ModelIdentity,
@@ -24,6 +25,7 @@ from ._reports import (
     ReindexReport,
     Replay,
     SessionInfo,
+    UndoReport,
 )
 
 __version__: str
@@ -517,6 +519,8 @@ class Collection:
         self, query: str | None = None, *, where: dict[str, Any] | None = None, limit: int = 10, offset: int = 0
     ) -> list[Document]: ...
     def update(self, messages: Messages, model: ChatModel) -> CollectionReport: ...
+    def updates(self, *, limit: int = 100) -> list[CollectionUpdate]: ...
+    def undo(self, update: str) -> UndoReport: ...
 
 @final
 class BlockContent:

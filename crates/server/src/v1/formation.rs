@@ -7,7 +7,11 @@ use axum::{
     extract::{Path, Query, State},
     http::Method,
 };
-use mnemon::memory::{BlockStatus, FailedBatch};
+use mnemon::{
+    Collection,
+    knowledge::{CollectionUpdate, UndoReport},
+    memory::{BlockStatus, FailedBatch},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +57,26 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .body::<RetryAll>()
         .answer::<HandedOver>(),
+        Route::new(
+            Method::GET,
+            "/namespaces/{namespace}/updates",
+            Right::Read,
+            "Lists the updates of a collection that a language model made, the last first, with the values that items had before. The \
+             namespace is that of the items, such as `users/ada/facts`.",
+            updates,
+        )
+        .query::<UpdatesQuery>()
+        .answer::<Updates>(),
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/updates/undo",
+            Right::Write,
+            "Takes an update of a collection back: deletes the items that it inserted, and gives the others the values that they had \
+             before. Items that were changed since stay as they are.",
+            undo,
+        )
+        .body::<Undo>()
+        .answer::<UndoReport>(),
         Route::new(
             Method::POST,
             "/namespaces/{namespace}/sessions/{session}/retry",
@@ -195,6 +219,48 @@ async fn retry_all(
         app.formation.look_at(namespace, session, Duration::ZERO);
     }
     Ok(Json(HandedOver { batches }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdatesQuery {
+    /// Updates to list, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = bounds::MAX_LIMIT))]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CollectionUpdates")]
+struct Updates {
+    updates: Vec<CollectionUpdate>,
+}
+
+async fn updates(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Query(query): Query<UpdatesQuery>,
+) -> Result<Json<Updates>, Problem> {
+    let collection = Collection::new(&app.engine, &namespace);
+    let mut updates = collection.updates(bounds::page_limit(query.limit)?).await?;
+    let bytes = updates.iter().map(|update| serde_json::to_string(update).map_or(0, |json| json.len()));
+    updates.truncate(bounds::within_bytes(bytes));
+    Ok(Json(Updates { updates }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UndoUpdate")]
+struct Undo {
+    /// The id of the update.
+    id: String,
+}
+
+async fn undo(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Json(Undo { id }): Json<Undo>,
+) -> Result<Json<UndoReport>, Problem> {
+    Ok(Json(Collection::new(&app.engine, &namespace).undo(&id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
