@@ -234,7 +234,7 @@ impl Collection {
     fn undo<'py>(&self, py: Python<'py>, update: Text) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.call(py, async |collection| collection.undo(&update).await)?)
     }
-}}
+}
 
 /// A `Profile`, or the one of an `AsyncProfile`.
 pub(crate) struct ProfileLike(pub(crate) Py<Profile>);
