@@ -24,7 +24,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
-	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims server::dearest:: \
+	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: forget::at_work::forming server::shim::twenty_shims server::dearest:: \
 	server::formation::each_batch matrix::on_files::
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
