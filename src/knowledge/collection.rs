@@ -195,7 +195,7 @@ impl Collection {
     ///
     /// # Errors
     /// Nothing is stored. [`Error::Chat`]: the model failed, or its answer has another form, an unknown id, or an item
-    /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too; those of
+    /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too, or all were deleted; those of
     /// [`Documents::search`] and [`Documents::put`].
     pub async fn update(&self, messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport> {
         self.update_from(&FlushedBatch::new(0, messages), model).await
@@ -216,11 +216,15 @@ impl Collection {
             return Ok(CollectionReport::default());
         }
         let (record, options) = (record_key(messages), self.options());
-        let mut attempt = 1;
+        let (mut attempt, mut changed) = (1, None);
         loop {
             let Some(shown) = self.related(messages, &record).await? else {
                 return Ok(CollectionReport { repeated: true, ..CollectionReport::default() });
             };
+            // Whoever removed all items while the model was asked does not want those of messages that are stored nowhere.
+            if let (Some(error), None, true) = (changed.take(), batch.stored_in, shown.is_empty()) {
+                return Err(error);
+            }
             let answer = model.chat(&self.request(&shown, &conversation)).await?.text();
             let values: Vec<&Value> = shown.iter().map(|item| &item.value).collect();
             let changes = read_changes(&answer, &values, &Bounds::of(messages), |item| self.check(item))?;
@@ -228,7 +232,9 @@ impl Collection {
             let update = Update { namespace, options: &options, batch, record: &record, shown: &shown };
             let (operations, report) = operations(changes, &update);
             match self.documents.batch(operations).await {
-                Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,
+                Err(error @ Error::DocumentChanged { .. }) if attempt < ATTEMPTS => {
+                    (attempt, changed) = (attempt + 1, Some(error));
+                }
                 result => return result.map(|_| report),
             }
         }

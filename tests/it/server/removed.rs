@@ -192,3 +192,34 @@ fn what_is_removed_while_the_model_is_asked_is_not_formed() {
     drop(server);
     db.assert_sound();
 }
+
+/// What mem0's client adds is answered when it is formed. A user who is deleted meanwhile is not there again.
+#[test]
+fn a_user_who_is_deleted_while_facts_are_inferred_stays_deleted() {
+    let (db, gate) = (Db::new(), Gate::default());
+    let llm = LlmServer::new({
+        let gate = gate.clone();
+        move |request| gate.answer(request)
+    });
+    let server = with_model(&db, &llm, &[]);
+    let add = |word: &str| {
+        let message = json!({ "role": "user", "content": format!("I like {word}.") });
+        server.post("/v3/memories/add/", json!({ "messages": [message], "user_id": "ada" }))
+    };
+    gate.release("secret-first");
+    assert_eq!(add("secret-first").status, 200);
+    thread::scope(|scope| {
+        // The model is shown the first fact too, and waits for the first word that it reads.
+        gate.0.lock().unwrap().1.clear();
+        let adding = scope.spawn(|| add("secret-second"));
+        until("the model is asked", || (gate.asked("secret-first") == 2).then_some(()));
+        assert_eq!(server.send("DELETE", "/v2/entities/user/ada/", &[], None).status, 200);
+        gate.release("secret-first");
+        gate.release("secret-second");
+        let answer = adding.join().unwrap();
+        assert_eq!(answer.status, 409, "{}", answer.body);
+    });
+    for namespace in ["users%2Fada", "users%2Fada%2Ffacts"] {
+        assert_eq!(server.get(&format!("/v1/namespaces/{namespace}")).status, 404, "{namespace}");
+    }
+}
