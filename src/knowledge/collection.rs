@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::{
     ValueForm,
     collection_changes::{
-        Bounds, CollectionReport, CollectionUpdate, UndoReport, Update, is_item, new_key, operations, read_changes,
-        record_key, undoing,
+        Bounds, CollectionReport, Update, is_item, new_key, operations, read_changes, record_key,
     },
+    collection_undo::{CollectionUpdate, UndoReport, undoing},
 };
 use crate::{
     block::FlushedBatch,
