@@ -188,9 +188,9 @@ impl Expectation {
                 };
                 is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
             }
-            Expectation::Documents(namespace, keys) => keys
-                .iter()
-                .try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key))),
+            Expectation::Documents(namespace, keys) => {
+                keys.iter().try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key)))
+            }
             Expectation::Messages(namespace, messages) => {
                 let id = transaction.namespaces().id(namespace)?;
                 let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
@@ -198,7 +198,8 @@ impl Expectation {
             }
             Expectation::None(namespace, prefix) => {
                 let id = transaction.namespaces().id(namespace)?;
-                let found = id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
+                let found =
+                    id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
                 found.map_or(Ok(()), |key| Err(changed(namespace, &key)))
             }
         }

@@ -113,9 +113,7 @@ mod tests {
 
     /// Versions by their prompts, sources and bases.
     fn state(first: usize, versions: &[(&str, &[&str], Option<usize>)]) -> String {
-        let version = |(prompt, sources, base): &(&str, &[&str], Option<usize>)| {
-            json!({ "prompt": prompt, "feedback": "", SOURCES: sources, "base": base })
-        };
+        let version = |(prompt, sources, base): &(&str, &[&str], Option<usize>)| json!({ "prompt": prompt, "feedback": "", SOURCES: sources, "base": base });
         json!({ "first": first, "versions": versions.iter().map(version).collect::<Vec<_>>() }).to_string()
     }
 
@@ -124,7 +122,10 @@ mod tests {
         let left = |state: String| {
             let left: Value = serde_json::from_str(&without_versions_of(&state, &["m".to_owned()].into())?).unwrap();
             let prompts = left["versions"].as_array().cloned().unwrap_or_default();
-            Some((left["first"].as_u64().unwrap_or_default(), prompts.iter().map(|v| v["prompt"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")))
+            Some((
+                left["first"].as_u64().unwrap_or_default(),
+                prompts.iter().map(|v| v["prompt"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" "),
+            ))
         };
         let clean = state(0, &[("a", &[], None), ("b", &["n"], Some(0))]);
         assert_eq!(left(clean), None);

@@ -18,16 +18,27 @@
 //! 4. Add tests in `tests/it/formats`. The table in `docs/import.md` is checked by one of them, which prints it.
 
 mod agent;
+mod aider;
 mod chats;
+mod claude_ai;
 mod claude_code;
 mod codex;
 mod format;
+mod gemini_cli;
+mod gemini_takeout;
+mod group_chats;
+mod irc;
 mod json;
+mod mail;
+mod opencode;
 mod own;
 mod place;
 mod reader;
+mod said;
 mod sample;
+mod slack;
 mod source;
+mod whatsapp;
 
 pub use self::{
     agent::FRAME,

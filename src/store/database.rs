@@ -401,7 +401,9 @@ impl Store {
     fn handle(&self) -> Result<Arc<Handle>> {
         match &*self.state.read() {
             State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
-            State::Failed { cause, at, .. } if at.elapsed() < RETRY => return Err(Error::Storage(cause.clone().into())),
+            State::Failed { cause, at, .. } if at.elapsed() < RETRY => {
+                return Err(Error::Storage(cause.clone().into()));
+            }
             State::Removed => return Err(self.removed()),
             _ => {}
         }
