@@ -395,6 +395,28 @@ pub enum Error {
         reason: String,
     },
 
+    /// A file of messages has a line that cannot be read, or a message that cannot be stored.
+    #[error("{file}:{line}: {reason}")]
+    InvalidFile {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The number of the line.
+        line: u64,
+        /// The reason.
+        reason: String,
+    },
+
+    /// No line of a file is of the format in which it was read.
+    #[error("{file}: nothing in it is of the format {given}; {}", other_format(*.fitting))]
+    OtherFormat {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The format in which it was read.
+        given: &'static str,
+        /// The format that it has.
+        fitting: Option<&'static str>,
+    },
+
     /// A line of a history's file is invalid.
     #[error("{}, line {line}: {reason}; the file was damaged or edited: restore a copy, or correct the line", .path.display())]
     InvalidHistory {
@@ -453,6 +475,15 @@ pub enum Error {
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
+    },
+
+    /// The path by which the database was opened leads to no file, or to another one than the engine has open: somebody
+    /// moved, removed or replaced the file. Nothing was stored, because nobody could find it by that path. The engine
+    /// still reads what the file has, and writes again once the path leads to it.
+    #[error("{}: this path no longer leads to the database that is open, because its file was moved, removed or replaced, so nothing was changed; put the file back, or close the database and open what the path leads to now", .path.display())]
+    DatabaseMoved {
+        /// The path by which the database was opened.
+        path: PathBuf,
     },
 
     /// The database does not exist, and the call does not create one.
@@ -578,6 +609,10 @@ impl Error {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
+    pub(crate) fn file(file: &str, line: u64, reason: impl Into<String>) -> Self {
+        Error::InvalidFile { file: file.to_owned(), line, reason: reason.into() }
+    }
+
     pub(crate) fn document(reason: impl Into<String>) -> Self {
         Error::InvalidDocument { reason: reason.into() }
     }
@@ -638,6 +673,13 @@ fn advice(transient: bool, retry_after: Option<Duration>) -> String {
         (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
         (true, None) => "; try again later".to_owned(),
         (false, _) => "; the same request will fail again".to_owned(),
+    }
+}
+
+fn other_format(fitting: Option<&str>) -> String {
+    match fitting {
+        Some(format) => format!("it is of the format {format}: read it as that"),
+        None => "name the format that it has".to_owned(),
     }
 }
 

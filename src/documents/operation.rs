@@ -97,6 +97,9 @@ pub enum DocumentOperation {
     /// these keys when the batch is committed, whatever their values.
     #[doc(hidden)]
     ExpectDocuments { namespace: Namespace, keys: Vec<String> },
+    /// Lets the batch fail in the same way if a document's key begins with `prefix` when the batch is committed.
+    #[doc(hidden)]
+    ExpectNone { namespace: Namespace, prefix: String },
     /// Puts messages, as [`Engine::put`](crate::Engine::put) does.
     PutMessages {
         /// The namespace.
@@ -134,6 +137,7 @@ impl DocumentOperation {
             | DocumentOperation::Expect { namespace, .. }
             | DocumentOperation::ExpectMessages { namespace, .. }
             | DocumentOperation::ExpectDocuments { namespace, .. }
+            | DocumentOperation::ExpectNone { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }
             | DocumentOperation::PutInBatches { namespace, .. }
             | DocumentOperation::DeleteMessages { namespace, .. }

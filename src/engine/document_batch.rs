@@ -47,6 +47,8 @@ enum Expectation {
     Documents(Namespace, Vec<String>),
     /// Messages are stored with these texts.
     Messages(Namespace, Vec<Message>),
+    /// No document has a key that begins so.
+    None(Namespace, String),
 }
 
 impl DocumentBatch {
@@ -78,6 +80,9 @@ impl DocumentBatch {
                 }
                 DocumentOperation::ExpectDocuments { namespace, keys } => {
                     batch.expected.push((at, Expectation::Documents(namespace, keys)));
+                }
+                DocumentOperation::ExpectNone { namespace, prefix } => {
+                    batch.expected.push((at, Expectation::None(namespace, prefix)));
                 }
                 DocumentOperation::PutMessages { namespace, messages } => {
                     messages.iter().try_for_each(Message::check)?;
@@ -190,6 +195,12 @@ impl Expectation {
                 let id = transaction.namespaces().id(namespace)?;
                 let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
                 are_stored.then_some(()).ok_or_else(|| Error::MessagesChanged { namespace: namespace.to_string() })
+            }
+            Expectation::None(namespace, prefix) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let found =
+                    id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
+                found.map_or(Ok(()), |key| Err(changed(namespace, &key)))
             }
         }
     }

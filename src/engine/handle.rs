@@ -82,6 +82,16 @@ impl Engine {
         self.core.shared.generations.serving().generation.precision
     }
 
+    /// Checks that the path by which the database was opened leads to its file. Each commit does so too; a program that
+    /// holds a database open for long, such as a server, can end when the file was moved, removed or replaced. Cost: a few
+    /// microseconds. A database in memory, or one that is open for reading alone, is always in its place.
+    ///
+    /// # Errors
+    /// [`Error::DatabaseMoved`](crate::Error::DatabaseMoved).
+    pub fn check_file(&self) -> Result<()> {
+        self.core.shared.store.check_name()
+    }
+
     /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last
     /// handle waits on the calling thread instead. Both wait for operations in flight and for a batch that is being
     /// embedded, about a second at most, and for memory blocks, up to

@@ -22,10 +22,8 @@ mod usage;
 mod vectors;
 
 // Messages are stored and found.
-mod foreign;
 mod ingest;
 mod recall;
-mod transcripts;
 mod why;
 
 // They are listed, deleted, and forgotten for good.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use mnemon::{Durability, Namespace};
-use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings};
+use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings, json_rpc};
 use serde_json::json;
 
 use crate::{
@@ -175,7 +175,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         limits: Limits {
             max_connections: args.max_connections,
             max_requests: args.max_requests,
-            max_body: args.max_body.unwrap_or(if args.private { 32 << 20 } else { 8 << 20 }),
+            max_body: args.max_body.unwrap_or(if args.private { json_rpc::MAX_LINE } else { 8 << 20 }),
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },
@@ -194,7 +194,8 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         }
         return Ok(Status::SUCCESS);
     };
-    let server = Server::new(settings, notify)?;
+    let mut server = Server::new(settings, notify)?;
+    server.claim(&db)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     config.keep_versions = args.keep_versions;
     // It ends in time, and hands the batches over when it is started again.

@@ -123,6 +123,7 @@ impl From<Error> for Problem {
             Error::Chat { .. } => (StatusCode::BAD_GATEWAY, "model-answer"),
             Error::SharedDatabase { .. } => (StatusCode::SERVICE_UNAVAILABLE, "shared-database-unavailable"),
             Error::OutcomeUnknown { .. } => (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown"),
+            Error::DatabaseMoved { .. } => (StatusCode::SERVICE_UNAVAILABLE, "database-moved"),
             Error::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closing"),
             _ => {
                 tracing::error!(error = %error, "a request failed");
@@ -144,6 +145,11 @@ fn detail(error: &Error) -> String {
             "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: whoever runs the server \
              can release the hold, with `mnemon hold --release`"
         ),
+        Error::DatabaseMoved { .. } => {
+            "the file of the database was moved, removed or replaced, so nothing was changed; repeat the \
+            request, or tell whoever runs the server, who can put the file back or start the server again"
+                .to_owned()
+        }
         error => error.to_string(),
     }
 }

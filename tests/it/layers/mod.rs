@@ -32,6 +32,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (0, "calls", &[], &[]),
     (1, "tokens", &["error"], &[]),
     (1, "message", &["error", "ids"], &["tokens"]),
+    (1, "formats", &["error", "ids"], &["message"]),
     (1, "filter", &["error"], &["message"]),
     (1, "forget", &["ids"], &["filter", "message"]),
     (1, "chat", &["calls", "error"], &["message"]),

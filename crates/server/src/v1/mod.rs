@@ -62,6 +62,7 @@ pub(crate) async fn health() -> Json<Value> {
 
 /// Answers 200 while the database can be read.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    app.engine.check_file()?;
     app.engine.namespaces(None, None, 1).await?;
     let mut ready = json!({ "status": "ready" });
     if let Some(model) = app.formation.model() {
