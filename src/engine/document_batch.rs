@@ -12,7 +12,7 @@ use crate::{
     ids::Namespace,
     message::{Message, Timestamp},
     recall::{Query, RankingStrategy, Scope, TimeUse},
-    store::{DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
+    store::{BlockKey, DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
 };
 
 /// The least number of texts that a search with a query looks for first.
@@ -45,8 +45,8 @@ enum Expectation {
     Document(Namespace, String, Option<Value>),
     /// There are documents with these keys.
     Documents(Namespace, Vec<String>),
-    /// Messages are stored with these texts.
-    Messages(Namespace, Vec<Message>),
+    /// Messages are stored with these texts, and the block that they were handed to has not changed.
+    Batch { block: BlockKey, revision: u64, restores: u32, messages: Vec<Message> },
     /// No document has a key that begins so.
     None(Namespace, String),
 }
@@ -75,8 +75,9 @@ impl DocumentBatch {
                 DocumentOperation::Expect { namespace, key, value } => {
                     batch.expected.push((at, Expectation::Document(namespace, key, value)));
                 }
-                DocumentOperation::ExpectMessages { namespace, messages } => {
-                    batch.expected.push((at, Expectation::Messages(namespace, messages)));
+                DocumentOperation::ExpectBatch { namespace, session, block, shared, revision, restores, messages } => {
+                    let block = BlockKey { namespace, session, name: block, shared };
+                    batch.expected.push((at, Expectation::Batch { block, revision, restores, messages }));
                 }
                 DocumentOperation::ExpectDocuments { namespace, keys } => {
                     batch.expected.push((at, Expectation::Documents(namespace, keys)));
@@ -191,10 +192,15 @@ impl Expectation {
             Expectation::Documents(namespace, keys) => {
                 keys.iter().try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key)))
             }
-            Expectation::Messages(namespace, messages) => {
-                let id = transaction.namespaces().id(namespace)?;
-                let are_stored = id.map_or(Ok(false), |id| transaction.messages().are_stored(id, messages))?;
-                are_stored.then_some(()).ok_or_else(|| Error::MessagesChanged { namespace: namespace.to_string() })
+            Expectation::Batch { block, revision, restores, messages } => {
+                let now = transaction.blocks().get(block)?;
+                let is_unchanged = now.revision == *revision && now.restores == *restores && !now.is_dropped;
+                let are_stored = match now.namespace.filter(|_| is_unchanged) {
+                    Some(namespace) => transaction.messages().are_stored(namespace, messages)?,
+                    None => false,
+                };
+                let changed = || Error::MessagesChanged { namespace: block.namespace.to_string() };
+                are_stored.then_some(()).ok_or_else(changed)
             }
             Expectation::None(namespace, prefix) => {
                 let id = transaction.namespaces().id(namespace)?;

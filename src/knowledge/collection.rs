@@ -222,7 +222,7 @@ impl Collection {
                 return Ok(CollectionReport { repeated: true, ..CollectionReport::default() });
             };
             // Whoever removed all items while the model was asked does not want those of messages that are stored nowhere.
-            if let (Some(error), None, true) = (changed.take(), batch.stored_in, shown.is_empty()) {
+            if let (Some(error), None, true) = (changed.take(), batch.origin, shown.is_empty()) {
                 return Err(error);
             }
             let answer = model.chat(&self.request(&shown, &conversation)).await?.text();

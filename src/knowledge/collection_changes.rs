@@ -8,7 +8,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::messages_of;
+use super::unchanged;
 use crate::{
     block::{FlushedBatch, json_in, most_facts, unusable},
     documents::{Document, DocumentOperation, DocumentOptions},
@@ -195,7 +195,7 @@ pub(super) fn operations(
     let mut deleted = Vec::new();
     let mut operations = vec![expect(record, None)];
     let mut report = CollectionReport { left_out, ..CollectionReport::default() };
-    operations.extend(messages_of(batch));
+    operations.extend(unchanged(batch));
     let keys = shown.iter().map(|item| item.key.clone()).collect();
     operations.push(DocumentOperation::ExpectDocuments { namespace: namespace.clone(), keys });
     for change in changes {

@@ -18,7 +18,10 @@ mod profile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{block::FlushedBatch, documents::DocumentOperation};
+use crate::{
+    block::{BatchOrigin, FlushedBatch},
+    documents::DocumentOperation,
+};
 pub use blocks::{CollectionBlock, ProfileBlock};
 pub use collection::{BlockingCollection, Collection};
 pub use collection_changes::CollectionReport;
@@ -27,9 +30,10 @@ pub use profile::{BlockingProfile, Profile};
 
 /// Returns the operation that lets a commit fail unless the messages of a batch are stored as they were; none if they are
 /// not stored.
-fn messages_of(batch: &FlushedBatch<'_>) -> Option<DocumentOperation> {
-    let namespace = batch.stored_in?.clone();
-    Some(DocumentOperation::ExpectMessages { namespace, messages: batch.messages.to_vec() })
+fn unchanged(batch: &FlushedBatch<'_>) -> Option<DocumentOperation> {
+    let BatchOrigin { namespace, session, block, shared, revision, restores } = batch.origin?.clone();
+    let messages = batch.messages.to_vec();
+    Some(DocumentOperation::ExpectBatch { namespace, session, block, shared, revision, restores, messages })
 }
 
 /// Checks a value. The error is the reason.

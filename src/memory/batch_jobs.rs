@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::open_memory::OpenMemory;
 use crate::{
-    block::{AfterForget, FlushedBatch, InstructionBlock, MemoryBlock},
+    block::{AfterForget, BatchOrigin, FlushedBatch, InstructionBlock, MemoryBlock},
     engine::{JobOutcome, Lane, WeakEngine},
     error::{Error, Result},
     message::Message,
@@ -194,27 +194,38 @@ struct NextBatch {
 }
 
 fn next_batch(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -> Result<Option<NextBatch>> {
-    let mut read = engine.block_state(key)?;
-    while read.is_dropped {
-        let mut new = BlockState { is_dropped: false, ..read.clone() };
-        if block.after_forget() == AfterForget::Rebuild {
-            new.next = 0;
+    loop {
+        let read = engine.block_state(key)?;
+        let mut new = read.clone();
+        if read.is_dropped {
+            new.is_dropped = false;
+            if block.after_forget() == AfterForget::Rebuild {
+                new.next = 0;
+            }
+        } else {
+            let again = read.failed.iter().position(|(_, reason)| reason == HANDED_OVER);
+            let batch = match again {
+                Some(at) => Some(failed_batch(engine, key, read.failed[at].0)?),
+                None => engine.batch(key, read.next)?,
+            };
+            let Some(batch) = batch else { return Ok(None) };
+            let first = block.first_state();
+            if first.is_null() || !value(&read)?.is_null() {
+                match again {
+                    Some(at) => drop(new.failed.remove(at)),
+                    None => new.next += 1,
+                }
+                return Ok(Some(NextBatch { read, batch, new }));
+            }
+            // It says what the block makes, before the block makes it.
+            new.state = Some(json(&first)?);
         }
         match engine.put_block_state(key, read, new, Vec::new()) {
             // An engine that is open for reading has no batches either.
             Err(Error::ReadOnly { .. }) => return Ok(None),
             put => put?,
         };
-        read = engine.block_state(key)?;
     }
-    let mut new = read.clone();
-    if let Some(at) = read.failed.iter().position(|(_, reason)| reason == HANDED_OVER) {
-        let (number, _) = new.failed.remove(at);
-        return Ok(Some(NextBatch { read, batch: failed_batch(engine, key, number)?, new }));
-    }
-    new.next += 1;
-    let batch = engine.batch(key, read.next)?;
-    Ok(batch.map(|batch| NextBatch { read, batch, new }))
 }
 
 /// Returns a batch that was given up; an empty one if it is gone.
@@ -232,7 +243,10 @@ fn state_after(
         // All messages of the batch were deleted since.
         true => Ok(read.state.clone()),
         false => {
-            let batch = FlushedBatch::new(batch.number, &batch.messages).stored_in(&key.namespace);
+            let BlockKey { namespace, session, name, shared } = key.clone();
+            let (revision, restores) = (read.revision, read.restores);
+            let origin = BatchOrigin { namespace, session, block: name, shared, revision, restores };
+            let batch = FlushedBatch::new(batch.number, &batch.messages).of(&origin);
             let before = value(read)?;
             let put = std::panic::AssertUnwindSafe(|| block.put(&before, &batch));
             let panicked = |_| Err(Error::Block { name: block.name().to_owned(), reason: "it panicked".into() });

@@ -299,15 +299,19 @@ impl Blocks<'_, WriteTransaction> {
         self.set_restores(namespace, session, self.restores(namespace, session)? + 1)?;
         let mut dropped = DroppedStates::default();
         for (name, OldBlock { mut cursor, .. }) in self.of_session(namespace, session)? {
-            if !(0..cursor.next).any(&batches) {
+            let home = if cursor.shared { SHARED } else { session };
+            let old = self.record(namespace, home, &name)?;
+            let documents = old.as_ref().map_or(Vec::new(), |old| documents_made(&old.state));
+            // A block changes its documents before it takes the batch.
+            let end = cursor.next + u32::from(!documents.is_empty());
+            if !(0..end).any(&batches) {
                 continue;
             }
             // The reasons may quote messages.
             cursor.failed.clear();
             self.write_cursor(namespace, session, &name, &cursor)?;
-            let home = if cursor.shared { SHARED } else { session };
-            if let Some(old) = self.record(namespace, home, &name)? {
-                dropped.documents.extend(documents_made(&old.state));
+            if let Some(old) = old {
+                dropped.documents.extend(documents);
                 dropped.states += self.drop_state(namespace, home, &name, old)?;
             }
             self.mark_dropped(namespace, session, &name, cursor.shared)?;

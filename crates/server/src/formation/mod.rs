@@ -290,6 +290,10 @@ impl MemoryBlock for CountedBlock {
         self.block.scope()
     }
 
+    fn first_state(&self) -> Value {
+        self.block.first_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> mnemon::Result<Value> {
         self.usage.check(&self.counted.namespace)?;
         self.block.put(state, batch).inspect_err(|error| {
