@@ -108,7 +108,8 @@ impl<T: Tables> Documents<'_, T> {
             if !key.starts_with(prefix) {
                 break;
             }
-            if self.get(namespace, &key, now)?.is_some() {
+            let found = record(&documents, namespace.0, &key)?.map(StoredDocument::try_from).transpose()?;
+            if found.is_some_and(|document| !document.is_expired(now)) {
                 return Ok(Some(key));
             }
         }

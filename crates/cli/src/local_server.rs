@@ -160,7 +160,8 @@ impl LocalServer {
                 command.arg("--freshness").arg(freshness);
             }
         }
-        let said = tempfile::tempfile().context("creating a temporary file")?;
+        let folder = std::env::temp_dir();
+        let said = tempfile::tempfile_in(&folder).with_context(|| format!("making a file in {}", folder.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
         self.child = Some(command.spawn().context("starting the server")?);
         self.said = Some(said);

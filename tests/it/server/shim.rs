@@ -515,6 +515,26 @@ fn the_private_server_forms_memories() {
     assert_eq!(llm.requests().len(), 1);
 }
 
+/// The client is told, too.
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let (folder, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+    let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }).to_string() + "\n";
+    for (db, temporary) in [(folder.path().join("new.redb"), Some(&missing)), (Path::new(&missing).join("new.redb"), None)] {
+        let mut shim = command(runtime.path());
+        temporary.map(|folder| shim.env("TMPDIR", folder));
+        let shim = shim.arg("mcp").arg("--db").arg(&db).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shim.stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(ping.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let [said, answer] = [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(!output.status.success() && said.contains(&missing), "{said}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(answer["id"] == 7 && answer["error"]["message"].as_str().unwrap().contains(&missing), "{answer}");
+    }
+}
+
 /// It does not wait for a server that cannot start, and says why.
 #[test]
 fn a_shim_says_why_its_server_does_not_start() {
