@@ -142,9 +142,11 @@ fn detail(error: &Error) -> String {
             "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: whoever runs the server \
              can release the hold, with `mnemon hold --release`"
         ),
-        Error::DatabaseMoved { .. } => "the file of the database was moved, removed or replaced, so nothing was changed; repeat the \
+        Error::DatabaseMoved { .. } => {
+            "the file of the database was moved, removed or replaced, so nothing was changed; repeat the \
             request, or tell whoever runs the server, who can put the file back or start the server again"
-            .to_owned(),
+                .to_owned()
+        }
         error => error.to_string(),
     }
 }

@@ -14,6 +14,7 @@ mod mcp;
 mod memory_tool;
 mod openapi;
 mod options;
+mod places;
 mod requests;
 mod safety;
 mod sessions;
