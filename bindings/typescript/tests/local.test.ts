@@ -132,7 +132,7 @@ describe("openLocal", () => {
     assert.ok(Date.now() - began < 30_000, "at once, and not after startTimeoutMs");
     await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
     process.env.XDG_RUNTIME_DIR = process.env.TMPDIR = join(folder, "open");
-    mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
+    for (const name of ["mnemon", `mnemon-${process.geteuid?.()}`]) mkdirSync(join(folder, "open", name), { recursive: true, mode: 0o755 });
     await check(openLocal(file("y.redb")), NotConnectedError, /not a folder of this user alone.*set XDG_RUNTIME_DIR/s);
     process.env.XDG_RUNTIME_DIR = runtime;
     delete process.env.TMPDIR;
