@@ -486,6 +486,18 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The database does not have the commit that [`Config::anchor`](field@crate::Config::anchor) names: somebody put an
+    /// older copy, or another file, in its place.
+    #[error("{}: its last commit is {found}, and {expected} is expected, so this is an older copy or another database; put the newer file back, or accept this one by opening it without the anchor", .path.display())]
+    OlderDatabase {
+        /// The database file.
+        path: PathBuf,
+        /// The anchor that was given.
+        expected: String,
+        /// The anchor of the file.
+        found: String,
+    },
+
     /// The database does not exist, and the call does not create one.
     #[error("{}: no such database; check the path, or create it first by opening it for writing", .path.display())]
     DatabaseNotFound {

@@ -102,6 +102,10 @@ mod shared;
 mod store;
 mod tokens;
 
+// For the command, which removes what it was writing when a signal ends it.
+#[doc(hidden)]
+pub use new_file::{TemporaryName, remove_temporary_files};
+
 /// The sample conversations, for the benches of the command: the package of the command has only its own files.
 #[doc(hidden)]
 pub mod sample {
@@ -232,7 +236,7 @@ pub use error::{BoxError, Error, Result};
 pub use filter::MetadataFilter;
 #[doc(inline)]
 pub use forget::{Forget, Receipt};
-pub use ids::Namespace;
+pub use ids::{Anchor, Namespace};
 #[doc(inline)]
 pub use knowledge::{Collection, Profile};
 pub use lexical::Language;

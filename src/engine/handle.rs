@@ -14,7 +14,7 @@ use crate::{
     config::Precision,
     embed::Embedder,
     error::{Result, impl_debug},
-    ids::ModelIdentity,
+    ids::{Anchor, ModelIdentity},
 };
 
 /// A long-term memory in one file.
@@ -90,6 +90,15 @@ impl Engine {
     /// [`Error::DatabaseMoved`](crate::Error::DatabaseMoved).
     pub fn check_file(&self) -> Result<()> {
         self.core.shared.store.check_name()
+    }
+
+    /// Returns the number and the id of the last commit, which [`Config::anchor`](field@crate::Config::anchor) expects at a
+    /// later opening. The last call before the engine is closed leaves the fewest commits unchecked.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
+    pub fn anchor(&self) -> Result<Anchor> {
+        self.core.shared.store.view(|snapshot| snapshot.anchor())
     }
 
     /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last

@@ -379,6 +379,23 @@ impl Store {
         &self.path
     }
 
+    /// Checks that the database has the commit that the caller expects, if it expects one.
+    ///
+    /// # Errors
+    /// [`Error::OlderDatabase`].
+    pub(crate) fn check_anchor(&self) -> Result<()> {
+        let Some(expected) = self.config.anchor else { return Ok(()) };
+        let found = self.read()?.anchor()?;
+        match found.may_follow(expected) {
+            true => Ok(()),
+            false => Err(Error::OlderDatabase {
+                path: self.name.clone(),
+                expected: expected.to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+
     /// Checks that the name by which the database was opened leads to its file. A database in memory and one that is open
     /// for reading have no file of their own.
     ///
@@ -540,7 +557,7 @@ fn foreign(path: &Path) -> Error {
 /// leaves no file that cannot be opened. It is locked before it has the name. Returns `None` if another process created
 /// a file of this name first.
 fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Database>>> {
-    let (new, opened) = open::create(path, None, config)?;
+    let (new, opened) = open::create(path, config)?;
     create_tables(&opened)?;
     match new.name() {
         Ok(()) => Ok(Some(opened)),
@@ -568,7 +585,7 @@ fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
             None => return Err(foreign(path)),
         }
         let old = open::access(path)?;
-        let (mut new, opened) = open::create(path, Some(&old), config)?;
+        let (mut new, opened) = open::create(path, config)?;
         copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
         if file != Some(open::identity(path)?) {
             return Err(Error::Storage(format!("{}: the file was moved while it was upgraded", path.display()).into()));

@@ -32,6 +32,7 @@ mod row_layout;
 mod namespaces;
 mod sessions;
 
+mod anchor;
 mod audit;
 mod journal;
 mod put_times;

@@ -194,7 +194,7 @@ async fn serve(
         Err(error) if address.is_some() => (None, Some(error)),
         Err(error) => return Err(error),
     };
-    listen::end_at_signal(stop.clone(), GRACE + CLOSING)?;
+    listen::end_at_signal(stop.clone(), settings.ends_at_hang_up, GRACE + CLOSING)?;
     if let Some(address) = address {
         let scheme = if tls.is_some() { "https" } else { "http" };
         notify(&Notice::Listening(format!("{scheme}://{address}")));

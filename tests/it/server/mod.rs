@@ -15,6 +15,7 @@ mod memory_tool;
 mod model_down;
 mod openapi;
 mod options;
+mod places;
 mod removed;
 mod requests;
 mod safety;
