@@ -137,7 +137,7 @@ impl Store {
             FileKind::Pages | FileKind::Other => {}
         }
         let handle = Handle::reading(open::for_reading(path, config)?)?;
-        match upgrade::version(handle.read()?.tables())? {
+        match upgrade::version(handle.read()?.ok_or(Error::Closed)?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => {
                 let reason = format!("it has schema {old} of an older version of mnemon, and must be upgraded first");
@@ -304,7 +304,11 @@ impl Store {
 
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
-        self.handle()?.read()
+        loop {
+            if let Some(snapshot) = self.handle()?.read()? {
+                return Ok(snapshot);
+            }
+        }
     }
 
     /// Reads a consistent view of the last commit.
@@ -410,7 +414,7 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? || !handle.has_name(&self.path) {
+        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.ok_or(Error::Closed)?.is_unused()? || !handle.has_name(&self.path) {
             return Ok(false);
         }
         let mut state = self.state.write();
@@ -435,7 +439,7 @@ impl Store {
         let intact = handle.exclusively(|database| database.check_integrity().map_err(storage));
         let pages_checked = !matches!(intact, Ok(None));
         let checked = intact.and_then(|intact| {
-            let mut report = verify::verify(handle.read()?.tables())?;
+            let mut report = verify::verify(handle.read()?.ok_or(Error::Closed)?.tables())?;
             if intact == Some(false) {
                 report.problems.insert(0, "redb found damaged pages in the file".into());
             }

@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
 use mnemon::{Config, Engine, Language, Message, MessageLine, Namespace, Precision, PutReport};
+use mnemon_secrets::Secrets;
 use serde::Serialize;
 
 use crate::{
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     /// their outputs are left out.
     #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "from")]
     tool_output: usize,
+    /// Replace keys, tokens, passwords beside their names and card numbers by marks such as [key removed] before anything is
+    /// stored, as `mnemon serve --remove-secrets` does. Known forms alone are found; see docs/server.md.
+    #[arg(long)]
+    remove_secrets: bool,
     #[command(flatten)]
     link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
@@ -135,6 +140,8 @@ struct Report {
     replaced: u64,
     unchanged: u64,
     skipped: u64,
+    /// Secrets that were replaced by marks.
+    secrets_removed: u64,
     /// Texts whose vectors were found in the cache.
     cache_hits: u64,
     /// Texts that the model embedded.
@@ -172,7 +179,8 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     }
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let mut ingest = Ingest { engine, args, progress, report: Report::default(), with_language };
+    let secrets = args.remove_secrets.then(Secrets::new);
+    let mut ingest = Ingest { engine, args, secrets, progress, report: Report::default(), with_language };
     for file in &args.files {
         let stopped = ingest.file(file);
         // After a bad line too: the messages before it must be searchable.
@@ -199,6 +207,9 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
             output::count("replaced", report.replaced)?;
             output::count("unchanged", report.unchanged)?;
             output::count("skipped", report.skipped)?;
+            if report.secrets_removed > 0 {
+                output::count("secrets removed", report.secrets_removed)?;
+            }
             output::line(&format!(
                 "texts: {} embedded, {} found in the cache",
                 report.cache_misses, report.cache_hits
@@ -228,6 +239,8 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
 struct Ingest<'a> {
     engine: &'a Engine,
     args: &'a Args,
+    /// Replaces the secrets in messages, if they are to be.
+    secrets: Option<Secrets>,
     progress: Progress,
     report: Report,
     /// The namespaces whose language this command has set.
@@ -289,10 +302,15 @@ impl IngestFile<'_, '_> {
 
     /// Takes all messages that were found together, or none if the command stops at one of them.
     fn take(&mut self, found: Found) -> anyhow::Result<()> {
-        let report = &mut self.ingest.report;
+        let Ingest { report, secrets, .. } = &mut *self.ingest;
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
-            let placed = line.and_then(|line| self.reader.place(line));
+            let placed = line.and_then(|mut line| {
+                if let Some(secrets) = secrets {
+                    report.secrets_removed += secrets.replace_in_message(&mut line.message)?.len() as u64;
+                }
+                self.reader.place(line)
+            });
             match placed.with_context(|| input::at(self.path, found.line)) {
                 Ok(message) => messages.push(message),
                 Err(error) if self.ingest.args.skip_bad => {
@@ -315,7 +333,7 @@ impl IngestFile<'_, '_> {
 
     /// Stores the batch, in one commit.
     fn put(&mut self, bytes_read: u64) -> anyhow::Result<()> {
-        let Ingest { engine, args, progress, report, with_language } = &mut *self.ingest;
+        let Ingest { engine, args, progress, report, with_language, .. } = &mut *self.ingest;
         if let Some(language) = args.language {
             for (namespace, _) in &self.batch {
                 // Before the messages are stored: a later change of the language analyses them again.

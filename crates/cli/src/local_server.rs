@@ -8,8 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
 use mnemon_server::socket;
+use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{database, serve::FormationArgs, usage};
@@ -36,7 +40,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     idle: u64,
     /// Start the server so that it replaces keys, tokens and card numbers by marks, as `mnemon serve --remove-secrets` does.
-    /// A server that runs already goes on as it is.
+    /// A server that runs already and does not is refused.
     #[arg(long)]
     remove_secrets: bool,
     /// The language model with which the server is started. A server that runs already goes on as it is.
@@ -76,6 +80,9 @@ impl LocalServer {
     pub(crate) async fn connect(&mut self, deadline: Instant) -> anyhow::Result<UnixStream> {
         loop {
             if let Ok(stream) = UnixStream::connect(&self.socket).await {
+                if self.args.remove_secrets {
+                    self.check_removes_secrets().await?;
+                }
                 (self.said, self.refusal) = (None, None);
                 return Ok(stream);
             }
@@ -93,6 +100,28 @@ impl LocalServer {
             }
             self.pause(deadline).await?;
         }
+    }
+
+    /// Asks the server that runs whether it removes secrets.
+    ///
+    /// # Errors
+    /// It does not, so what it is given would be stored as it is.
+    async fn check_removes_secrets(&self) -> anyhow::Result<()> {
+        let asked = async {
+            let stream = UnixStream::connect(&self.socket).await?;
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            let request = Request::get("/health").header("host", "localhost").body(Empty::<Bytes>::new())?;
+            let answer = sender.send_request(request).await?.into_body().collect().await?.to_bytes();
+            anyhow::Ok(serde_json::from_slice::<Value>(&answer)?["removes_secrets"] == true)
+        };
+        let db = self.args.db.display();
+        ensure!(
+            asked.await.with_context(|| format!("asking the server of {db} whether it removes secrets"))?,
+            "the server of {db} runs without --remove-secrets and would store secrets as they are: end it, and this command starts \
+             one that removes them, or start it with that option"
+        );
+        Ok(())
     }
 
     /// Reads why the server ended, if it has never answered.
