@@ -352,7 +352,7 @@ impl Store {
             State::Removed => None,
         };
         match failure.or_else(|| self.failure.lock().clone()) {
-            Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
+            Some(failure) => Error::Storage(failure.into()),
             None => error,
         }
     }

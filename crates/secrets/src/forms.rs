@@ -120,9 +120,9 @@ const PREFIXED: &[(&str, &str)] = &[
     (TOKEN, r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+){0,2}"),
 ];
 
-/// Where a word begins. An underscore may stand before it.
+/// Where a word begins and ends. An underscore may stand there, which emphasizes it.
 const BEGIN: &str = r"(?-u:\b{start-half}|_)";
-const END: &str = r"(?-u:\b{end-half})";
+const END: &str = r"(?-u:\b{end-half}|_)";
 /// What stands between the name of a value and the value, in languages of programs, in headers and in JSON.
 const IS: &str = r#"(?:["'`\])]{0,2}[ \t]{0,3}(?:=>|:=|->|[:=])[ \t]{0,3}|["'][ \t]?,[ \t]?)"#;
 const PASSWORD_NAME: &str = r"(?i-u:password|passwd|passphrase|pwd|(?:\b{start-half}|[_.-])pass)";
@@ -152,13 +152,13 @@ pub(crate) fn forms() -> Vec<Form> {
         form(
             TOKEN,
             format!(
-                r#"(?i-u:authorization){IS}["'(]{{0,2}}(?i-u:bearer|basic|token|api-?key|key|jwt|bot|splunk|ssws|genie-?key)(?:[ \t:]+["']?|["'][ \t]*[+.,]+[ \t]*["'])([A-Za-z0-9._~+/=:-]{{8,}})"#
+                r#"(?i-u:authorization){IS}["'(]{{0,2}}(?i-u:bearer|basic|token|api-?key|key|jwt|bot|splunk|ssws|genie-?key)(?:[ \t:]+["']?|[ \t]*["'][ \t]*[+.,]+[ \t]*["'])([A-Za-z0-9._~+/=:-]{{8,}})"#
             ),
             opaque,
         ),
         whole(
             TOKEN,
-            r#"(?i-u:\b{start-half}bearer)(?:[ \t:]+["']?|["'][ \t]*[+.,]+[ \t]*["'])([A-Za-z0-9._~+/=-]{16,})"#,
+            r#"(?i-u:\b{start-half}bearer)(?:[ \t:]+["']?|[ \t]*["'][ \t]*[+.,]+[ \t]*["'])([A-Za-z0-9._~+/=-]{16,})"#,
             made_by_machine,
         ),
         whole(TOKEN, r"(?i-u:\b{start-half}basic)[ \t]+([A-Za-z0-9+/]{6,}={0,2})", credentials),
@@ -170,10 +170,10 @@ pub(crate) fn forms() -> Vec<Form> {
         whole(
             PASSWORD,
             r#"(?i-u:\b{start-half}curl) [^\r\n]*?(?:-u|--user|--proxy-user)[ =]?["']?[^ \t\r\n:"']+:([^ \t\r\n"']{3,})"#,
-            with_letter,
+            given,
         ),
-        whole(PASSWORD, r"(?i-u:\b{start-half}login)[ \t\r\n]+[^ \t\r\n]+[ \t\r\n]+(?i-u:password)[ \t]+([^ \t\r\n]{4,})", all),
-        whole(PASSWORD, r#"(?i-u:\b{start-half}sshpass) -p[ ]?["']?([^ \t\r\n"']{4,})"#, all),
+        whole(PASSWORD, r"(?i-u:\b{start-half}login)[ \t\r\n]+[^ \t\r\n]+[ \t\r\n]+(?i-u:password)[ \t]+([^ \t\r\n]{4,})", given),
+        whole(PASSWORD, r#"(?i-u:\b{start-half}sshpass) -p[ ]?["']?([^ \t\r\n"']{4,})"#, given),
         // What has a name.
         form(PASSWORD, format!(r#"{PASSWORD_NAME}{IS}"([^"\r\n]{{4,200}})""#), password),
         form(PASSWORD, format!(r"{PASSWORD_NAME}{IS}'([^'\r\n]{{4,200}})'"), password),
@@ -188,6 +188,9 @@ pub(crate) fn named() -> [(&'static str, String, Check); 2] {
     [(PASSWORD, format!("{PASSWORD_NAME}$"), password), (KEY, format!("{KEY_NAME}$"), made_by_machine)]
 }
 
+/// How a reference to a value begins that is elsewhere: in a variable, a template, a file.
+const REFERENCES: [char; 9] = ['$', '{', '<', '*', '[', '(', '%', '/', '`'];
+
 fn all(found: &str) -> Option<usize> {
     Some(found.len())
 }
@@ -198,6 +201,11 @@ fn with_digit(found: &str) -> Option<usize> {
 
 fn with_letter(found: &str) -> Option<usize> {
     found.contains(|c: char| c.is_ascii_alphabetic()).then_some(found.len())
+}
+
+/// A password that a program is given, unless it is a reference to one.
+fn given(found: &str) -> Option<usize> {
+    (with_letter(found).is_some() && !found.starts_with(REFERENCES)).then_some(found.len())
 }
 
 /// What follows the word for a kind of authorization, unless it is a word too.
@@ -211,7 +219,7 @@ fn made_by_machine(found: &str) -> Option<usize> {
     let mut different = [false; 256];
     found.bytes().for_each(|byte| different[usize::from(byte)] = true);
     let is_mixed = with_digit(found).is_some() && with_letter(found).is_some();
-    (is_mixed && different.iter().filter(|is_there| **is_there).count() >= 8 && !is_identifier(found))
+    (is_mixed && different.iter().filter(|is_there| **is_there).count() >= 8 && !is_identifier(found) && !is_algorithm(found))
         .then_some(found.len())
 }
 
@@ -224,10 +232,16 @@ fn is_identifier(found: &str) -> bool {
     found.contains(['.', '_']) && found.split('.').all(is_name)
 }
 
+/// Returns true for the name of an algorithm, such as `AWS4-HMAC-SHA256`.
+fn is_algorithm(found: &str) -> bool {
+    let is_word = |word: &str| word.len() <= 8 && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    found.contains('-') && found.split('-').count() <= 3 && found.split('-').all(is_word)
+}
+
 /// A password beside its name: letters, with a digit or a sign among them, and no reference to one that is elsewhere.
 fn password(found: &str) -> Option<usize> {
     let found = found.trim_end_matches(['.', ',', ':', ')', ']', '}']);
-    let is_reference = found.starts_with(['$', '{', '<', '*', '[', '(', '%']) || found.contains(['(', ' ']);
+    let is_reference = found.starts_with(REFERENCES) || found.contains(['(', ' ']);
     let is_sign = |c: char| c.is_ascii_digit() || "!@#$%^&*?~+=".contains(c);
     let before_end = &found[..found.len() - found.chars().next_back().map_or(0, char::len_utf8)];
     let is_mixed = found.contains(char::is_alphabetic)

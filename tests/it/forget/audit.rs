@@ -20,7 +20,7 @@ fn each_call_has_a_receipt_without_content_in_a_chain() {
     let released = engine.blocking().release(&space()).unwrap().unwrap();
     let last = receipt(&engine, Forget::namespace(&space()));
     let (forgotten, requested) = match &first.event {
-        AuditEvent::Forget { forgotten, requested, complete: true } => (forgotten, requested),
+        AuditEvent::Forget { forgotten, requested, complete: true, nothing_found: false, .. } => (forgotten, requested),
         other => panic!("{other:?}"),
     };
     assert_eq!(*requested, ForgetTarget::Messages { ids: 2 });

@@ -16,6 +16,7 @@ mod openapi;
 mod options;
 mod requests;
 mod safety;
+mod secrets;
 mod sessions;
 mod several_machines;
 mod shim;
