@@ -486,7 +486,7 @@ pub enum Error {
     },
 
     /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.
-    #[error("a file could not be read or written: {}; mend the cause and repeat the call", chain(&**.0))]
+    #[error("a file could not be read or written: {}; mend the cause first", chain(&**.0))]
     Storage(#[source] BoxError),
 
     /// A memory block failed to process a batch. The batch is kept and retried.
@@ -518,7 +518,7 @@ pub enum Error {
     },
 
     /// The engine was closed, or one of its threads died.
-    #[error("the engine is closed, so the call did nothing; open it again")]
+    #[error("the engine is closed; open it again")]
     Closed,
 }
 

@@ -12,7 +12,7 @@ fn debug_shows_the_remedy_and_the_sources_in_one_line() {
     let error = Error::ModelMismatch { stored: "a".into(), given: "b".into() };
     assert_eq!(format!("{error:?}"), error.to_string());
     let io = std::io::Error::other("the disk is full");
-    assert_eq!(format!("{:?}", Error::Storage(io.into())), "a file could not be read or written: the disk is full; mend the cause and repeat the call");
+    assert_eq!(format!("{:?}", Error::Storage(io.into())), "a file could not be read or written: the disk is full; mend the cause first");
     // A source with the same label, and one that the reason quotes already.
     let inner = Error::Embedding { reason: "no memory".into(), source: None };
     let error = Error::Embedding { reason: "message \"m\" stays pending".into(), source: Some(inner.into()) };

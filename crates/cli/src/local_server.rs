@@ -79,10 +79,9 @@ impl LocalServer {
     /// None can be started, or none answers until the deadline.
     pub(crate) async fn connect(&mut self, deadline: Instant) -> anyhow::Result<UnixStream> {
         loop {
-            if let Ok(stream) = UnixStream::connect(&self.socket).await {
-                if self.args.remove_secrets {
-                    self.check_removes_secrets().await?;
-                }
+            if let Ok(stream) = UnixStream::connect(&self.socket).await
+                && (!self.args.remove_secrets || self.removes_secrets().await?)
+            {
                 (self.said, self.refusal) = (None, None);
                 return Ok(stream);
             }
@@ -102,26 +101,27 @@ impl LocalServer {
         }
     }
 
-    /// Asks the server that runs whether it removes secrets.
+    /// Returns true if the server that runs removes secrets, and false if it went away.
     ///
     /// # Errors
-    /// It does not, so what it is given would be stored as it is.
-    async fn check_removes_secrets(&self) -> anyhow::Result<()> {
+    /// It stays, and would store secrets as they are.
+    async fn removes_secrets(&self) -> anyhow::Result<bool> {
         let asked = async {
             let stream = UnixStream::connect(&self.socket).await?;
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
             tokio::spawn(connection);
             let request = Request::get("/health").header("host", "localhost").body(Empty::<Bytes>::new())?;
-            let answer = sender.send_request(request).await?.into_body().collect().await?.to_bytes();
-            anyhow::Ok(serde_json::from_slice::<Value>(&answer)?["removes_secrets"] == true)
+            anyhow::Ok(sender.send_request(request).await?.into_body().collect().await?.to_bytes())
         };
-        let db = self.args.db.display();
+        let Ok(answer) = asked.await else { return Ok(false) };
+        let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
         ensure!(
-            asked.await.with_context(|| format!("asking the server of {db} whether it removes secrets"))?,
-            "the server of {db} runs without --remove-secrets and would store secrets as they are: end it, and this command starts \
-             one that removes them, or start it with that option"
+            health["removes_secrets"] == true,
+            "the server of {} runs without --remove-secrets and would store secrets as they are: end it, and this command starts one \
+             that removes them, or start it with that option",
+            self.args.db.display()
         );
-        Ok(())
+        Ok(true)
     }
 
     /// Reads why the server ended, if it has never answered.

@@ -223,8 +223,11 @@ fn made_by_machine(found: &str) -> Option<usize> {
         .then_some(found.len())
 }
 
-/// Returns true for a path to a variable of a program, such as `process.env.API_KEY_2`.
+/// Returns true for a path to a variable of a program, such as `process.env.API_KEY_2`, or to a file.
 fn is_identifier(found: &str) -> bool {
+    if found.starts_with(['/', '~', '.']) && found.contains(['.', '_', '-']) {
+        return true;
+    }
     let is_name = |name: &str| {
         let digits = name.bytes().filter(u8::is_ascii_digit).count();
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && digits <= 1 && name.len() < 24

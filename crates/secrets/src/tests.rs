@@ -364,6 +364,7 @@ fn other_texts_stay() {
         "'Authorization': f'Bearer {api_token}', 'Bearer ' + process.env.OPENAI_API_KEY, `Bearer ${accessToken}`".to_owned(),
         "Authorization: required. The bearer of this letter. Basic understanding of tokens. Bearer authentication-required-for-all".to_owned(),
         "api_key = settings.openai_api_key_2, token: 12, max_tokens: 4096, secret: false, api_key=YOUR_API_KEY_HERE".to_owned(),
+        "credential=/home/ada/.config/gcloud/application_default_credentials2.json, token: ./tokens/token-12.txt".to_owned(),
         "docker run -u 1000:1000 x; chown ada:ada y; curl -u ada https://example.org".to_owned(),
         "The secret of a good bread: patience. Secret: she opens a bakery. Token: a ring.".to_owned(),
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----".to_owned(),

@@ -141,6 +141,7 @@ fn detail(error: &Error) -> String {
             "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: whoever runs the server \
              can release the hold, with `mnemon hold --release`"
         ),
+        Error::Closed => "the server ends; repeat the request when it runs again".to_owned(),
         error => error.to_string(),
     }
 }
