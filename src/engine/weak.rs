@@ -154,14 +154,14 @@ impl WeakEngine {
         // In the order of `visit`.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        batch.run(&core).await
+        batch.run(&core).await.map_err(|error| core.store().explain(error))
     }
 
     pub(super) fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
         // Declared first, so dropped last: closing waits until the core is let go.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        work(&core)
+        core.run_here(work)
     }
 }
 

@@ -145,7 +145,7 @@ impl Store {
             FileKind::Pages | FileKind::Other => {}
         }
         let handle = Handle::reading(open::for_reading(path, config)?)?;
-        match upgrade::version(handle.read()?.tables())? {
+        match upgrade::version(handle.read()?.ok_or(Error::Closed)?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => {
                 let reason = format!("it has schema {old} of an older version of mnemon, and must be upgraded first");
@@ -320,7 +320,11 @@ impl Store {
 
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
-        self.handle()?.read()
+        loop {
+            if let Some(snapshot) = self.handle()?.read()? {
+                return Ok(snapshot);
+            }
+        }
     }
 
     /// Reads a consistent view of the last commit.
@@ -364,7 +368,7 @@ impl Store {
             State::Removed => None,
         };
         match failure.or_else(|| self.failure.lock().clone()) {
-            Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
+            Some(failure) => Error::Storage(failure.into()),
             None => error,
         }
     }
@@ -464,7 +468,7 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? || !handle.has_name(&self.name) {
+        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.ok_or(Error::Closed)?.is_unused()? || !handle.has_name(&self.name) {
             return Ok(false);
         }
         let mut state = self.state.write();
@@ -493,7 +497,7 @@ impl Store {
         let intact = handle.exclusively(|database| database.check_integrity().map_err(storage));
         let pages_checked = !matches!(intact, Ok(None));
         let checked = intact.and_then(|intact| {
-            let mut report = verify::verify(handle.read()?.tables())?;
+            let mut report = verify::verify(handle.read()?.ok_or(Error::Closed)?.tables())?;
             if intact == Some(false) {
                 report.problems.insert(0, "redb found damaged pages in the file".into());
             }

@@ -24,7 +24,7 @@ export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetr
   keyFile?: string | undefined;
   /** Seconds without a client after which the server ends. Default: 600. */
   idleSeconds?: number | undefined;
-  /** Start the server so that it replaces keys, tokens and card numbers by marks. */
+  /** Start the server so that it replaces keys, tokens and card numbers by marks. One that runs already and does not is refused. */
   removeSecrets?: boolean | undefined;
   /** More options of `mnemon serve`, such as `["--llm", "http://localhost:11434/v1", "--llm-model", "llama3.2"]`: see docs/server.md. */
   serve?: readonly string[] | undefined;
@@ -43,7 +43,8 @@ const PATIENCE_MS = 1_500;
 const IDLE_CONNECTION_MS = 10_000;
 
 /**
- * Opens the memory in a file, which is created if it is missing. The options count if a server is started: one that runs goes on as it is.
+ * Opens the memory in a file, which is created if it is missing. The options count if a server is started: one that runs goes on as it is,
+ * but is refused if it does not remove secrets as it should.
  * If the server is killed, the next call starts another, and what may be repeated is.
  */
 export async function openLocal(file: string, options: LocalOptions = {}): Promise<Mnemon> {
@@ -99,7 +100,7 @@ class LocalServer {
     let startAt = 0;
     let refusal: string | undefined;
     let openElsewhere: number | undefined;
-    while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away))) {
+    while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => this.#serves(answer), away))) {
       if (Date.now() > deadline) {
         const reason = refusal ?? this.#refusal() ?? `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
         throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${reason}`);
@@ -116,6 +117,18 @@ class LocalServer {
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
+  }
+
+  /** Returns true if a server answers that serves as the options say. */
+  async #serves(answer: Response): Promise<boolean> {
+    const { removes_secrets: removesSecrets } = answer.ok ? ((await answer.json()) as { removes_secrets?: boolean }) : {};
+    if (answer.ok && this.#options.removeSecrets && !removesSecrets) {
+      throw new MnemonError(
+        `the server of ${this.#file} runs without --remove-secrets and would store secrets as they are; end it, and openLocal starts one that ` +
+          "removes them, or leave out removeSecrets",
+      );
+    }
+    return answer.ok;
   }
 
   #arguments(): string[] {

@@ -63,6 +63,19 @@ describe("openLocal", () => {
     server.kill();
   });
 
+  test("refuses a server that stores secrets where they are to be removed", async () => {
+    const path = file("secrets.redb");
+    using memory = await openLocal(path);
+    await memory.namespace("users/ada").put("hello");
+    await assert.rejects(openLocal(path, { removeSecrets: true }), (error) => error instanceof MnemonError && error.message.includes("--remove-secrets"));
+    const other = file("removed.redb");
+    using removing = await openLocal(other, { removeSecrets: true });
+    const key = `sk-${"aB3dE5gH".repeat(4)}`;
+    const { ids } = await removing.namespace("users/ada").put(`My key is ${key}.`);
+    using same = await openLocal(other, { removeSecrets: true });
+    assert.equal((await same.namespace("users/ada").get(ids[0]!))?.content, "My key is [key removed].");
+  });
+
   test("loses nothing that was acknowledged when the server is killed", async () => {
     const path = file("killed.redb");
     using memory = await openLocal(path);

@@ -109,7 +109,8 @@ fn fill(engine: &Engine, args: &ImportArgs, file: impl Read, format: Format) -> 
     };
     let report = imported.map_err(|error| at_line(error, &args.file))?;
     progress.embed(engine).context(
-        "the file is imported, but not all messages are embedded; the next command that opens the database does it",
+        "all of the file is imported and is found by its words, but not all of it is embedded; do not import it again: the next command \
+         that opens the database for writing goes on with it",
     )?;
     args.link.link(engine, &progress)?;
     drop(progress);
@@ -121,6 +122,10 @@ fn at_line(error: Error, file: &Path) -> anyhow::Error {
     match error {
         Error::InvalidImport { line, reason } => {
             anyhow!("{}: {reason}; nothing was imported", input::at(file, line))
+        }
+        error @ Error::OutcomeUnknown { .. } => error.into(),
+        error @ Error::Storage(_) => {
+            anyhow::Error::new(error).context(format!("nothing of {} was imported", file.display()))
         }
         error => anyhow::Error::new(error).context(file.display().to_string()),
     }

@@ -23,7 +23,6 @@ use mnemon::{
     PutReport, Query, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
-use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +32,7 @@ use crate::{
     formation::{Formation, Plan},
     idempotency::Answers,
     problem::Problem,
-    secrets::Secrets,
+    secrets::SecretRemoval,
     settings::{Limits, Settings},
     telemetry::Metrics,
 };
@@ -56,8 +55,8 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Metrics,
     pub(crate) formation: Formation,
-    /// Replaces secrets in requests, if it is to.
-    secrets: Option<Secrets>,
+    /// Replaces secrets, if this server is to.
+    pub(crate) secrets: Option<Arc<SecretRemoval>>,
     /// True if recalls may be reranked.
     pub(crate) reranks: bool,
     pub(crate) answers: Answers,
@@ -98,6 +97,7 @@ impl App {
     ) -> Self {
         let (limits, metrics) = (&settings.limits, Metrics::new());
         let daily_limits = tokens.iter().flat_map(Tokens::daily_limits).collect();
+        let secrets = settings.remove_secrets.then(|| Arc::new(SecretRemoval::new(metrics.secrets.clone())));
         let processors = thread::available_parallelism().map_or(1, usize::from);
         App {
             engine,
@@ -105,9 +105,9 @@ impl App {
             tokens,
             owner: Arc::new(Caller::owner()),
             hosts: Hosts::new(address, &settings.hosts, origins),
-            secrets: settings.remove_secrets.then(Secrets::new),
+            secrets: secrets.clone(),
             reranks: settings.reranks,
-            formation: Formation::new(plan, daily_limits, metrics.formation.clone()),
+            formation: Formation::new(plan, daily_limits, metrics.formation.clone(), secrets),
             metrics,
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
@@ -124,18 +124,6 @@ impl App {
             heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
-    }
-
-    /// Replaces the secrets in a value that a client sent, if this server is to, and counts them. Returns true if there
-    /// were any.
-    pub(crate) fn remove_secrets(&self, value: &mut Value) -> bool {
-        let kinds = self.secrets.as_ref().map(|secrets| secrets.replace(value)).unwrap_or_default();
-        kinds.iter().for_each(|kind| self.metrics.removed_secret(kind));
-        !kinds.is_empty()
-    }
-
-    pub(crate) fn removes_secrets(&self) -> bool {
-        self.secrets.is_some()
     }
 
     /// Stores messages. Where a model forms memories it is given the new ones, as batches of their sessions.

@@ -150,6 +150,7 @@ fn detail(error: &Error) -> String {
             request, or tell whoever runs the server, who can put the file back or start the server again"
                 .to_owned()
         }
+        Error::Closed => "the server ends; repeat the request when it runs again".to_owned(),
         error => error.to_string(),
     }
 }

@@ -19,6 +19,7 @@ mod places;
 mod removed;
 mod requests;
 mod safety;
+mod secrets;
 mod sessions;
 mod several_machines;
 mod shim;

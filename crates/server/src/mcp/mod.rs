@@ -119,8 +119,9 @@ impl Handler {
 impl Handler {
     /// Replaces the secrets in arguments. Those of requests over HTTP have none left.
     fn without_secrets(&self, arguments: JsonObject) -> JsonObject {
+        let Some(secrets) = &self.app.secrets else { return arguments };
         let mut arguments = Value::Object(arguments);
-        self.app.remove_secrets(&mut arguments);
+        secrets.replace(&mut arguments);
         match arguments {
             Value::Object(arguments) => arguments,
             _ => unreachable!("it was an object"),
