@@ -179,4 +179,3 @@ impl fmt::Debug for OpenAiChat {
         f.debug_struct("OpenAiChat").field("model", &self.model).field("server", &self.server).finish()
     }
 }
-

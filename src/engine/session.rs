@@ -20,8 +20,8 @@ use crate::{
     message::{Message, Timestamp},
     recall::{Hits, Query},
     store::{
-        self, BlockKey, BlockState, FailedBatch, KeptCheckpoints, PutResult, SessionChange, SessionInfo, SessionPosition, Snapshot,
-        StoredBlock, Transaction,
+        self, BlockKey, BlockState, FailedBatch, KeptCheckpoints, PutResult, SessionChange, SessionInfo,
+        SessionPosition, Snapshot, StoredBlock, Transaction,
     },
 };
 

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use super::{
     ValueForm,
-    collection_changes::{
-        Bounds, CollectionReport, Update, is_item, new_key, operations, read_changes, record_key,
-    },
+    collection_changes::{Bounds, CollectionReport, Update, is_item, new_key, operations, read_changes, record_key},
     collection_undo::{CollectionUpdate, UndoReport, undoing},
 };
 use crate::{

@@ -93,10 +93,10 @@ pub(super) fn status(memory: &OpenMemory) -> Result<Vec<BlockStatus>> {
     let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| {
         let (again, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, reason)| reason == HANDED_OVER);
         BlockStatus {
-        behind: u64::from(batches.saturating_sub(next)) + again.len() as u64,
-        failed,
-        retrying: memory.stored.jobs().failure(&key),
-        name: key.name,
+            behind: u64::from(batches.saturating_sub(next)) + again.len() as u64,
+            failed,
+            retrying: memory.stored.jobs().failure(&key),
+            name: key.name,
         }
     };
     Ok(keys.into_iter().zip(states).map(status).collect())

@@ -109,8 +109,8 @@ mod dump;
 mod tests;
 
 pub use backup::PurgeReport;
-pub use blocks::{FailedBatch, StoredBlock};
 pub(crate) use blocks::{BlockKey, BlockState, HANDED_OVER};
+pub use blocks::{FailedBatch, StoredBlock};
 pub use checkpoints::Checkpoint;
 pub(crate) use checkpoints::KeptCheckpoints;
 pub(crate) use database::{Outcome, Store, Target};

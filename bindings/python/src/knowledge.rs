@@ -221,11 +221,7 @@ impl Collection {
 
     /// Returns the updates that a chat model made, the last first, with the values that items had `before`.
     #[pyo3(signature = (*, limit = 100))]
-    fn updates<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = count)] limit: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    fn updates<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = count)] limit: usize) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.call(py, async |collection| collection.updates(limit).await)?)
     }
 

@@ -19,8 +19,8 @@ use std::{
 
 use axum::http::HeaderValue;
 use mnemon::{
-    Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
-    PutReport, Query, Receipt, Scope,
+    Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace,
+    PerPartTokenCounter, PutReport, Query, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};

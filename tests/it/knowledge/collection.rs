@@ -288,7 +288,12 @@ fn changes_are_bounded_by_the_messages_and_undone() {
     assert_eq!((report.deleted.len(), report.left_out), (8, 2));
     let update = facts.blocking().updates(10).unwrap().remove(0);
     assert_eq!((update.deleted.len(), update.left_out, update.undone), (8, 2, false));
-    assert!(update.deleted.iter().all(|item| before.contains(&item.value.as_ref().unwrap()["text"].as_str().unwrap().to_owned())));
+    assert!(
+        update
+            .deleted
+            .iter()
+            .all(|item| before.contains(&item.value.as_ref().unwrap()["text"].as_str().unwrap().to_owned()))
+    );
     let undone = facts.blocking().undo(&update.id).unwrap();
     assert_eq!((undone.restored.len(), undone.removed.len(), undone.kept.len()), (8, 0, 0));
     assert_eq!(texts(&facts), before);

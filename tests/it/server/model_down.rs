@@ -49,7 +49,8 @@ fn what_a_server_refuses_to_everybody_waits_until_it_answers() {
                 return inserts(request);
             }
             let asked = request.body.to_string();
-            let status = (0..STATUSES.len()).find(|at| asked.contains(&format!("fact-{at}"))).map_or(400, |at| STATUSES[at]);
+            let status =
+                (0..STATUSES.len()).find(|at| asked.contains(&format!("fact-{at}"))).map_or(400, |at| STATUSES[at]);
             Reply::error(status, "QUOTED: there is no such model")
         })
     });
@@ -104,7 +105,11 @@ fn all_that_was_set_aside_is_handed_over_by_one_call() {
         let failed = server.get("/v1/formation").body["failed"].clone();
         (failed.as_array().unwrap().len() == 2).then_some(failed)
     });
-    assert_eq!((&failed[0]["namespace"], &failed[1]["namespace"]), (&json!("users/ada"), &json!("users/bob")), "{failed}");
+    assert_eq!(
+        (&failed[0]["namespace"], &failed[1]["namespace"]),
+        (&json!("users/ada"), &json!("users/bob")),
+        "{failed}"
+    );
     assert!(failed[0]["reason"].as_str().unwrap().contains("400"), "{failed}");
     let page = server.get("/v1/formation?limit=1").body;
     let next = server.get(&format!("/v1/formation?limit=1&cursor={}", page["next"].as_str().unwrap())).body;
