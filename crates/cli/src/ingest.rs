@@ -328,9 +328,9 @@ impl Ingest<'_> {
 impl IngestFile<'_, '_> {
     /// Takes all messages that were found together, or none if the command stops at one of them.
     fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
-        let Ingest { report, secrets, .. } = &mut *self.ingest;
+        let Ingest { args, progress, report, secrets, .. } = &mut *self.ingest;
         for note in &found.notes {
-            self.ingest.progress.note(note);
+            progress.note(note);
         }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
@@ -343,8 +343,8 @@ impl IngestFile<'_, '_> {
             });
             match placed {
                 Ok(message) => messages.push(message),
-                Err(error) if self.ingest.args.skip_bad => {
-                    self.ingest.progress.note(&format!("skipped {error:#}"));
+                Err(error) if args.skip_bad => {
+                    progress.note(&format!("skipped {error:#}"));
                     report.skipped += 1;
                 }
                 Err(error) => {
