@@ -529,7 +529,9 @@ fn a_folder_that_cannot_be_written_is_named() {
     let (folder, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let missing = folder.path().join("missing").to_str().unwrap().to_owned();
     let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }).to_string() + "\n";
-    for (db, temporary) in [(folder.path().join("new.redb"), Some(&missing)), (Path::new(&missing).join("new.redb"), None)] {
+    for (db, temporary) in
+        [(folder.path().join("new.redb"), Some(&missing)), (Path::new(&missing).join("new.redb"), None)]
+    {
         let mut shim = command(runtime.path());
         temporary.map(|folder| shim.env("TMPDIR", folder));
         let shim = shim.arg("mcp").arg("--db").arg(&db).stdin(Stdio::piped()).stdout(Stdio::piped());
