@@ -3,6 +3,8 @@
 use std::{
     io::{self, Write},
     path::Path,
+    thread::sleep,
+    time::Duration,
 };
 
 use super::{
@@ -13,6 +15,9 @@ use crate::{
     Engine, Error, Message,
     store::faulty::{self, Call, Fault, Plan},
 };
+
+/// A little longer than a store waits that could not open its file again.
+const RETRY: Duration = Duration::from_millis(220);
 
 /// A disk that has no room for the write that comes as this one, and for none after it.
 fn full_at(write: u64) -> Fault {
@@ -30,7 +35,7 @@ fn filled(path: &Path) -> Engine {
 #[test]
 fn an_import_into_a_full_disk_stores_nothing_and_may_be_repeated() {
     let (mut refused, mut unknown) = (0, 0);
-    for write in 1.. {
+    for write in (1..).step_by(3) {
         let folder = tempfile::tempdir().unwrap();
         let plan = faulty::plan(folder.path());
         let engine = filled(&folder.path().join("memory.redb"));
@@ -40,6 +45,9 @@ fn an_import_into_a_full_disk_stores_nothing_and_may_be_repeated() {
         let imported = engine.blocking().import_as(&namespace("copy"), lines.as_slice());
         let is_reached = plan.failed() > 0;
         plan.fail(None);
+        if is_reached {
+            sleep(RETRY);
+        }
         let copied = || engine.blocking().get(&namespace("copy"), "m399").unwrap().is_some();
         match imported {
             Ok(_) => {
@@ -60,7 +68,7 @@ fn an_import_into_a_full_disk_stores_nothing_and_may_be_repeated() {
             }
         }
     }
-    assert!(refused > 20 && unknown <= 3, "{refused} refused, {unknown} unknown");
+    assert!(refused > 10 && unknown <= 2, "{refused} refused, {unknown} unknown");
 }
 
 /// An output that lets another call meet the full disk while the export goes on.
@@ -95,6 +103,7 @@ fn a_call_that_another_ones_full_disk_ends_is_told_of_it() {
     let output = Full { plan: &plan, engine: &engine, is_met: false };
     let error = engine.blocking().export(&namespace("kept"), output).unwrap_err();
     assert!(error.to_string().contains("No space left on device"), "{error}");
-    // The file was opened again.
+    // The file is opened again.
+    sleep(RETRY);
     assert_eq!(engine.blocking().export(&namespace("kept"), io::sink()).unwrap().messages, 400);
 }

@@ -402,7 +402,7 @@ impl Store {
                 Ok(handle)
             }
             Err(error) => {
-                *state = State::Failed { cause: crate::error::chain(&error), at: Instant::now() };
+                *state = State::Failed { cause: error.cause(), at: Instant::now() };
                 Err(error)
             }
         }

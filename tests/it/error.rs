@@ -134,12 +134,18 @@ fn errors_met(folder: &std::path::Path) -> Vec<(&'static str, String)> {
     std::fs::write(folder.join("picture.png"), b"\x89PNG\r\n\x1a\n and more of it").unwrap();
     vec![
         ("a folder that is not there", opened(Engine::builder(folder.join("no/such/x.redb")).embedder(hashing(8)))),
-        ("a database of an own embedder, opened without it", opened(Engine::builder(&own))),
+        ("a database of an own embedder, opened without it", without_folders(&opened(Engine::builder(&own)))),
         ("the same with another one", opened(Engine::builder(&own).embedder(hashing(16)))),
         ("vectors that are not of unit length", flushed),
         ("a file of another kind", opened(Engine::builder(folder.join("picture.png")).embedder(hashing(8)))),
         ("a database that is not there", opened(Engine::builder(folder.join("none.redb")).create(false))),
     ]
+}
+
+/// Leaves out the folders that were looked in, which each machine has its own of.
+fn without_folders(text: &str) -> String {
+    let (before, rest) = text.split_once("looked in: ").unwrap();
+    format!("{before}looked in: ...;{}", rest.split_once(';').unwrap().1)
 }
 
 /// An embedder whose vectors have the length 2.
