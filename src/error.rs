@@ -90,6 +90,16 @@ pub enum Error {
         key: String,
     },
 
+    /// Messages that something was made of, such as facts, were deleted, replaced or expired meanwhile. Nothing of it was
+    /// stored.
+    #[error(
+        "messages of namespace {namespace:?} were deleted or changed while something was made of them, so nothing was stored; read them again and repeat the call"
+    )]
+    MessagesChanged {
+        /// The namespace.
+        namespace: String,
+    },
+
     /// The namespace has no such session.
     /// [`Engine::sessions`](crate::Engine::sessions) lists its sessions.
     #[error("no session {session:?} in namespace {namespace:?}; list its sessions to see which there are")]
@@ -324,10 +334,21 @@ pub enum Error {
         /// The cause of the failure.
         reason: String,
         /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
-        /// answer was unusable. Otherwise the request, the key or a setting has to change.
+        /// answer was unusable. Otherwise the request has to change.
         transient: bool,
         /// The time after which the server allows another request.
         retry_after: Option<Duration>,
+        /// The underlying error, if there is one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// The chat model cannot be used for any request: its server does not know the key, the model or the address, or refuses
+    /// the account. What waits for the model goes on when it answers.
+    #[error("the chat model cannot be used: {reason}; check its address, its name, the key and the account")]
+    ChatUnavailable {
+        /// The answer of the server.
+        reason: String,
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
@@ -375,6 +396,28 @@ pub enum Error {
         path: PathBuf,
         /// Why the file must be written first.
         reason: String,
+    },
+
+    /// A file of messages has a line that cannot be read, or a message that cannot be stored.
+    #[error("{file}:{line}: {reason}")]
+    InvalidFile {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The number of the line.
+        line: u64,
+        /// The reason.
+        reason: String,
+    },
+
+    /// No line of a file is of the format in which it was read.
+    #[error("{file}: nothing in it is of the format {given}; {}", other_format(*.fitting))]
+    OtherFormat {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The format in which it was read.
+        given: &'static str,
+        /// The format that it has.
+        fitting: Option<&'static str>,
     },
 
     /// A line of a history's file is invalid.
@@ -436,6 +479,27 @@ pub enum Error {
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
+    },
+
+    /// The path by which the database was opened leads to no file, or to another one than the engine has open: somebody
+    /// moved, removed or replaced the file. Nothing was stored, because nobody could find it by that path. The engine
+    /// still reads what the file has, and writes again once the path leads to it.
+    #[error("{}: this path no longer leads to the database that is open, because its file was moved, removed or replaced, so nothing was changed; put the file back, or close the database and open what the path leads to now", .path.display())]
+    DatabaseMoved {
+        /// The path by which the database was opened.
+        path: PathBuf,
+    },
+
+    /// The database does not have the commit that [`Config::anchor`](field@crate::Config::anchor) names: somebody put an
+    /// older copy, or another file, in its place.
+    #[error("{}: its last commit is {found}, and {expected} is expected, so this is an older copy or another database; put the newer file back, or accept this one by opening it without the anchor", .path.display())]
+    OlderDatabase {
+        /// The database file.
+        path: PathBuf,
+        /// The anchor that was given.
+        expected: String,
+        /// The anchor of the file.
+        found: String,
     },
 
     /// The database does not exist, and the call does not create one.
@@ -571,6 +635,10 @@ impl Error {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
+    pub(crate) fn file(file: &str, line: u64, reason: impl Into<String>) -> Self {
+        Error::InvalidFile { file: file.to_owned(), line, reason: reason.into() }
+    }
+
     pub(crate) fn document(reason: impl Into<String>) -> Self {
         Error::InvalidDocument { reason: reason.into() }
     }
@@ -639,6 +707,13 @@ fn advice(transient: bool, retry_after: Option<Duration>) -> String {
         (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
         (true, None) => "; try again later".to_owned(),
         (false, _) => "; the same request will fail again".to_owned(),
+    }
+}
+
+fn other_format(fitting: Option<&str>) -> String {
+    match fitting {
+        Some(format) => format!("it is of the format {format}: read it as that"),
+        None => "name the format that it has".to_owned(),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
     message::Message,
     recall::{Hits, Query, Scope},
     store::{
-        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
+        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
         TransferReport,
     },
 };
@@ -84,6 +84,8 @@ impl BlockingEngine<'_> {
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
         fn session_page(namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
+        fn failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
+        fn retry_failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
         fn placed_history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Option<Vec<(bool, Message)>>>;

@@ -77,17 +77,27 @@ impl WeakEngine {
         })
     }
 
-    /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed
-    /// since they were read. Returns true if it was stored.
+    /// Returns the last messages of the session of a block, oldest first.
+    pub(crate) fn last_messages(&self, key: &BlockKey, limit: usize) -> Result<Vec<Message>> {
+        self.visit(|core| {
+            let last = core.store().in_session(&key.namespace, &key.session, |snapshot, namespace, session| {
+                snapshot.history().last(namespace, session, u64::MAX, limit)
+            })?;
+            Ok(last.into_iter().map(|(_, message)| message).collect())
+        })
+    }
+
+    /// Stores the state that a block made of some messages. Does nothing if its state, the session or one of the messages
+    /// changed since they were read. Returns true if it was stored.
     pub(crate) fn put_block_state(
         &self,
         key: &BlockKey,
         read: BlockState,
         new: BlockState,
-        batch: Option<StoredBatch>,
+        made_of: Vec<Message>,
     ) -> Result<bool> {
         let key = key.clone();
-        let put = move |transaction: &Transaction| transaction.blocks().put(&key, &read, &new, batch.as_ref());
+        let put = move |transaction: &Transaction| transaction.blocks().put(&key, &read, &new, &made_of);
         self.visit(|core| core.writer.commit(Commit::Grouped, put).wait())
     }
 

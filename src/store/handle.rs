@@ -15,6 +15,7 @@ use super::{
 use crate::{
     config::Config,
     error::{Error, Result},
+    lock,
 };
 
 /// How a commit is written.
@@ -78,9 +79,7 @@ impl Handle {
     pub(super) fn has_name(&self, path: &Path) -> bool {
         match &self.failed {
             Some((locked, _)) => locked.has_name(path),
-            None => {
-                self.file.as_ref().is_some_and(|own| FileIdentity::from_path(path).is_ok_and(|named| named == *own))
-            }
+            None => self.file.as_ref().is_some_and(|file| lock::leads_to(path, file)),
         }
     }
 

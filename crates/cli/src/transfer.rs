@@ -39,7 +39,7 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn export(args: &ExportArgs, format: Format) -> anyhow::Result<Status> {
-    let engine = database::without_model(&args.db, args.namespace.as_ref())?.open_read_only()?;
+    let engine = database::open_to_read(|| database::without_model(&args.db, args.namespace.as_ref()), &[])?;
     let export = |output: &mut dyn Write| match &args.namespace {
         Some(namespace) => engine.blocking().export(namespace, output),
         None => engine.blocking().export_all(output),

@@ -19,8 +19,8 @@ use std::{
 
 use axum::http::HeaderValue;
 use mnemon::{
-    Document, DocumentSearch, Engine, Error, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
-    PutReport, Query, Scope,
+    Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
+    PutReport, Query, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -148,6 +148,19 @@ impl App {
         }
         let look = Look::when_stored(&self.formation, sessions);
         look.after(self.engine.document_batch(operations).await)
+    }
+
+    /// Forgets, and has the blocks whose states were dropped make them again.
+    pub(crate) async fn forget(&self, what: Forget) -> Result<Receipt, Problem> {
+        let namespace = what.namespace_or_prefix().clone();
+        let receipt = self.engine.forget(what).await?;
+        if receipt.forgotten().block_states > 0 && self.formation.idle_time(&namespace).is_some() {
+            // A state that several sessions made is made again of all of them.
+            for session in self.engine.sessions(&namespace).await?.into_iter().filter(|session| session.batches > 0) {
+                self.formation.look_at(namespace.clone(), session.session, Duration::ZERO);
+            }
+        }
+        Ok(receipt)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.

@@ -82,9 +82,15 @@ pub(crate) struct FormationMetrics {
     calls: Family<BlockLabels, Counter>,
     tokens: Family<BlockLabels, Counter>,
     failures: Family<BlockLabels, Counter>,
+    model_down: Gauge,
 }
 
 impl FormationMetrics {
+    /// Notes whether the model's server answered the last call.
+    pub(crate) fn answers(&self, answers: bool) {
+        self.model_down.set((!answers).into());
+    }
+
     /// Counts a call of the model for a block of this kind.
     pub(crate) fn called(&self, block: &'static str, tokens: u64) {
         self.calls.get_or_create(&BlockLabels { block }).inc();
@@ -155,10 +161,12 @@ impl Metrics {
         registry.register("pending_messages", "Messages that wait for their vectors", metrics.pending.clone());
         let recall = "Share of the truly nearest messages that searches find, a mean over the namespaces asked last";
         registry.register("recall_estimate", recall, metrics.recall.clone());
-        let FormationMetrics { calls, tokens, failures } = metrics.formation.clone();
+        let FormationMetrics { calls, tokens, failures, model_down } = metrics.formation.clone();
         registry.register("formation_calls", "Calls of the language model by blocks", calls);
         registry.register("formation_tokens", "Tokens of those calls and their answers", tokens);
         registry.register("formation_failures", "Batches on which a block failed", failures);
+        let down = "1 if the language model did not answer the last call: it is down, or refuses key, account or name";
+        registry.register("formation_model_down", down, model_down);
         let secrets = "Secrets in requests and answers of the model that were replaced by a mark";
         registry.register("secrets_removed", secrets, metrics.secrets.0.clone());
         Metrics { registry, ..metrics }

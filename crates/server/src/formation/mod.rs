@@ -30,6 +30,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use self::usage::ModelState;
 use self::{
     config::{Block, Rule, Rules},
     usage::{Counted, CountedModel, Counts, Usage},
@@ -228,6 +229,11 @@ impl Formation {
         self.blocks(namespace).filter(is_forming).map(forming).collect()
     }
 
+    /// Returns whether the model's server answers; `None` if there is no model.
+    pub(crate) fn model(&self) -> Option<ModelState> {
+        self.plan.model.as_ref().map(|_| self.usage.model())
+    }
+
     /// Returns the daily limits that are about a namespace.
     pub(crate) fn limits(&self, namespace: &Namespace) -> Vec<DailyLimit> {
         self.usage.limits(namespace)
@@ -294,11 +300,15 @@ impl MemoryBlock for CountedBlock {
         self.block.scope()
     }
 
+    fn first_state(&self) -> Value {
+        self.block.first_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> mnemon::Result<Value> {
         self.usage.check(&self.counted.namespace)?;
         self.block.put(state, batch).inspect_err(|error| {
             // Not the error itself: it may quote the model's answer.
-            let is_available = !matches!(error, Error::Chat { transient: true, .. });
+            let is_available = !matches!(error, Error::Chat { transient: true, .. } | Error::ChatUnavailable { .. });
             tracing::warn!(block = self.counted.block, is_available, "a block failed on a batch");
             self.usage.failed(&self.counted);
         })

@@ -27,8 +27,6 @@ use axum::{
     middleware::{self, Next},
     response::IntoResponse,
 };
-#[cfg(unix)]
-use rmcp::ServiceExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -41,6 +39,8 @@ use rmcp::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
 };
+#[cfg(unix)]
+use rmcp::{ServiceExt, transport::async_rw::AsyncRwTransport};
 use serde_json::Value;
 #[cfg(unix)]
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -88,7 +88,8 @@ async fn answer_no_message(request: Request, next: Next) -> Result<Response<Body
     }
 }
 
-/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients.
+/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients. A line
+/// of more than [`json_rpc::MAX_LINE`] bytes is dropped: `mnemon mcp` sends none.
 #[cfg(unix)]
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -96,7 +97,8 @@ pub(crate) async fn serve(
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) {
     // A client that goes away before it has introduced itself is no error.
-    let Ok(service) = (Handler { app }).serve((reader, writer)).await else { return };
+    let lines = AsyncRwTransport::new_server(reader, writer).with_max_line_length(json_rpc::MAX_LINE);
+    let Ok(service) = (Handler { app }).serve(lines).await else { return };
     let _ = service.waiting().await;
 }
 

@@ -64,8 +64,13 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
 
 /// Answers 200 while the database can be read.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    app.engine.check_file()?;
     app.engine.namespaces(None, None, 1).await?;
-    Ok(Json(json!({ "status": "ready" })))
+    let mut ready = json!({ "status": "ready" });
+    if let Some(model) = app.formation.model() {
+        ready["language_model"] = json!(model);
+    }
+    Ok(Json(ready))
 }
 
 pub(crate) async fn metrics(
