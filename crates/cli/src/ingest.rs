@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
-    Config, Engine, Error, Language, Message, Namespace, Precision, PutReport,
+    Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
     format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, Source, SourceFile, TimeZone},
 };
 use mnemon_secrets::Secrets;
