@@ -30,8 +30,8 @@ use crate::{
     message::Message,
     recall::{Hits, Query, Scope},
     store::{
-        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
-        TransferReport,
+        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo,
+        StoredBlock, TransferReport,
     },
 };
 

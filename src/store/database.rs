@@ -468,7 +468,11 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.ok_or(Error::Closed)?.is_unused()? || !handle.has_name(&self.name) {
+        if self.kind != Kind::File
+            || !handle.is_new()
+            || !handle.read()?.ok_or(Error::Closed)?.is_unused()?
+            || !handle.has_name(&self.name)
+        {
             return Ok(false);
         }
         let mut state = self.state.write();

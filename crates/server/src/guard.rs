@@ -148,7 +148,9 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
 /// Replaces the secrets in a body, if this server is to. It cannot in a body that is no text.
 fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
     let Some(secrets) = &app.secrets else { return Ok(body) };
-    let text = str::from_utf8(&body).map_err(|error| Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}")))?;
+    let text = str::from_utf8(&body).map_err(|error| {
+        Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}"))
+    })?;
     Ok(secrets.replace_in_body(text).map_or(body, Bytes::from))
 }
 

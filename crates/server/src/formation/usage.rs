@@ -156,7 +156,9 @@ impl Usage {
     /// Notes whether the model's server answered a call.
     fn answered(&self, error: Option<&Error>) {
         let reason = match error {
-            Some(Error::ChatUnavailable { reason, .. } | Error::Chat { reason, transient: true, .. }) => refusal(reason),
+            Some(Error::ChatUnavailable { reason, .. } | Error::Chat { reason, transient: true, .. }) => {
+                refusal(reason)
+            }
             _ => {
                 if self.state().outage.take().is_some() {
                     tracing::info!("the language model answers again");
