@@ -167,7 +167,9 @@ pub enum Error {
 
     /// A vector has the wrong dimension or length, or a component that is not finite. It was not stored. A text that waits
     /// for its vector stays stored and pending.
-    #[error("invalid vector: {reason}; no vector was stored, and texts that wait for theirs stay stored: correct the embedder that made it")]
+    #[error(
+        "invalid vector: {reason}; no vector was stored, and texts that wait for theirs stay stored: correct the embedder that made it"
+    )]
     InvalidVector {
         /// The problem with the vector.
         reason: String,
@@ -572,7 +574,9 @@ pub enum Error {
     },
 
     /// The system refused to start a thread.
-    #[error("the system did not start the thread {name:?}: {source}; raise its limit of threads, or lower the setting threads")]
+    #[error(
+        "the system did not start the thread {name:?}: {source}; raise its limit of threads, or lower the setting threads"
+    )]
     ThreadNotStarted {
         /// The name of the thread.
         name: String,
@@ -662,6 +666,14 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+
+    /// Returns the cause of [`Error::Storage`], for another error of its kind; the text of any other error.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Error::Storage(source) => chain(&**source),
+            error => chain(error),
+        }
     }
 
     /// Adds the place of the damage to [`Error::Corrupted`].

@@ -456,7 +456,7 @@ impl Store {
                 Ok(handle)
             }
             Err(error) => {
-                *state = State::Failed { last, cause: crate::error::chain(&error), at: Instant::now() };
+                *state = State::Failed { last, cause: error.cause(), at: Instant::now() };
                 Err(error)
             }
         }
@@ -468,7 +468,11 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.ok_or(Error::Closed)?.is_unused()? || !handle.has_name(&self.name) {
+        if self.kind != Kind::File
+            || !handle.is_new()
+            || !handle.read()?.ok_or(Error::Closed)?.is_unused()?
+            || !handle.has_name(&self.name)
+        {
             return Ok(false);
         }
         let mut state = self.state.write();

@@ -143,11 +143,7 @@ pub(crate) fn forms() -> Vec<Form> {
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:(?s:.*?)-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=,.: \t\r\n-]*)",
             all,
         ),
-        whole(
-            "private-key",
-            r"PuTTY-User-Key-File-[23]:(?s:.*?)Private-Lines: [0-9]+[ \r\n]+[A-Za-z0-9+/=\r\n]+",
-            all,
-        ),
+        whole("private-key", r"PuTTY-User-Key-File-[23]:(?s:.*?)Private-Lines: [0-9]+[ \r\n]+[A-Za-z0-9+/=\r\n]+", all),
         // Headers, and what programs make them of.
         form(
             TOKEN,
@@ -162,8 +158,16 @@ pub(crate) fn forms() -> Vec<Form> {
             made_by_machine,
         ),
         whole(TOKEN, r"(?i-u:\b{start-half}basic)[ \t]+([A-Za-z0-9+/]{6,}={0,2})", credentials),
-        whole(TOKEN, r#"(?i-u:\b{start-half}(?:signature|response|sig))["']?[=:][ ]?["']?([A-Za-z0-9+/_=%-]{32,})"#, made_by_machine),
-        whole(TOKEN, r#"(?i-u:\b{start-half}(?:set-)?cookie)["']?[ ]?[:,=][ ]?["']?([A-Za-z0-9_.-]+=[^ \t\r\n"']{16,}(?:[ ][^ \t\r\n"'=]+=[^ \t\r\n"']+)*)"#, made_by_machine),
+        whole(
+            TOKEN,
+            r#"(?i-u:\b{start-half}(?:signature|response|sig))["']?[=:][ ]?["']?([A-Za-z0-9+/_=%-]{32,})"#,
+            made_by_machine,
+        ),
+        whole(
+            TOKEN,
+            r#"(?i-u:\b{start-half}(?:set-)?cookie)["']?[ ]?[:,=][ ]?["']?([A-Za-z0-9_.-]+=[^ \t\r\n"']{16,}(?:[ ][^ \t\r\n"'=]+=[^ \t\r\n"']+)*)"#,
+            made_by_machine,
+        ),
         // Addresses, and programs that are given a password.
         whole(PASSWORD, r#"[A-Za-z][A-Za-z0-9+.-]*://[^ \t\r\n/:@?#\[\]"'<>]*:([^ \t\r\n"'<>`]+)"#, in_address),
         whole(TOKEN, r#"://([^ \t\r\n/:@?#\[\]"'<>]{16,}):x-oauth-basic@"#, all),
@@ -172,7 +176,11 @@ pub(crate) fn forms() -> Vec<Form> {
             r#"(?i-u:\b{start-half}curl) [^\r\n]*?(?:-u|--user|--proxy-user)[ =]?["']?[^ \t\r\n:"']+:([^ \t\r\n"']{3,})"#,
             given,
         ),
-        whole(PASSWORD, r"(?i-u:\b{start-half}login)[ \t\r\n]+[^ \t\r\n]+[ \t\r\n]+(?i-u:password)[ \t]+([^ \t\r\n]{4,})", given),
+        whole(
+            PASSWORD,
+            r"(?i-u:\b{start-half}login)[ \t\r\n]+[^ \t\r\n]+[ \t\r\n]+(?i-u:password)[ \t]+([^ \t\r\n]{4,})",
+            given,
+        ),
         whole(PASSWORD, r#"(?i-u:\b{start-half}sshpass) -p[ ]?["']?([^ \t\r\n"']{4,})"#, given),
         // What has a name.
         form(PASSWORD, format!(r#"{PASSWORD_NAME}{IS}"([^"\r\n]{{4,200}})""#), password),
@@ -219,8 +227,11 @@ fn made_by_machine(found: &str) -> Option<usize> {
     let mut different = [false; 256];
     found.bytes().for_each(|byte| different[usize::from(byte)] = true);
     let is_mixed = with_digit(found).is_some() && with_letter(found).is_some();
-    (is_mixed && different.iter().filter(|is_there| **is_there).count() >= 8 && !is_identifier(found) && !is_algorithm(found))
-        .then_some(found.len())
+    (is_mixed
+        && different.iter().filter(|is_there| **is_there).count() >= 8
+        && !is_identifier(found)
+        && !is_algorithm(found))
+    .then_some(found.len())
 }
 
 /// Returns true for a path to a variable of a program, such as `process.env.API_KEY_2`, or to a file.

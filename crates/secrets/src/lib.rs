@@ -84,7 +84,8 @@ impl Secrets {
         let forms = forms();
         let any = RegexSet::new(forms.iter().map(|form| &form.pattern)).expect("they are regular expressions");
         let forms = forms.into_iter().map(|form| Compiled { form, regex: OnceLock::new() }).collect();
-        let named = forms::named().into_iter().map(|(kind, pattern, check)| (kind, compiled(&pattern), check)).collect();
+        let named =
+            forms::named().into_iter().map(|(kind, pattern, check)| (kind, compiled(&pattern), check)).collect();
         Secrets { any, forms, named }
     }
 

@@ -108,7 +108,10 @@ fn secrets() -> Vec<(&'static str, String)> {
         ("card", card("62", 19)),
         ("card", card("2204", 16)),
         ("private-key", format!("-----BEGIN {} KEY-----\n{}\n-----END {0} KEY-----", "RSA PRIVATE", letters(64))),
-        ("private-key", format!("-----BEGIN {} KEY BLOCK-----\n\n{}\n-----END {0} KEY BLOCK-----", "PGP PRIVATE", letters(64))),
+        (
+            "private-key",
+            format!("-----BEGIN {} KEY BLOCK-----\n\n{}\n-----END {0} KEY BLOCK-----", "PGP PRIVATE", letters(64)),
+        ),
     ]
 }
 
@@ -131,19 +134,37 @@ fn places(secret: &str) -> Vec<(&'static str, Value)> {
         ("on a line of its own", json!({ "content": lines.clone() })),
         ("after Chinese text", json!({ "content": format!("密钥{secret}") })),
         ("in colours", json!({ "content": format!("\u{1b}[1;32m{secret}\u{1b}[0m") })),
-        ("in arguments", json!({ "content": [{ "type": "tool_call", "id": "c", "name": "run", "arguments": arguments.clone() }] })),
-        ("in arguments as JSON", json!({ "content": [{ "type": "tool_call", "arguments": { "command": lines.clone(), "n": 1 } }] })),
-        ("in OpenAI's calls", json!({ "tool_calls": [{ "function": { "name": "run", "arguments": arguments.clone() } }] })),
+        (
+            "in arguments",
+            json!({ "content": [{ "type": "tool_call", "id": "c", "name": "run", "arguments": arguments.clone() }] }),
+        ),
+        (
+            "in arguments as JSON",
+            json!({ "content": [{ "type": "tool_call", "arguments": { "command": lines.clone(), "n": 1 } }] }),
+        ),
+        (
+            "in OpenAI's calls",
+            json!({ "tool_calls": [{ "function": { "name": "run", "arguments": arguments.clone() } }] }),
+        ),
         ("in arguments in arguments", json!({ "content": twice })),
         ("in three texts of JSON", json!({ "content": thrice })),
         ("in arguments that were cut off", json!({ "content": format!("{}\\n", &arguments[..arguments.len() - 8]) })),
-        ("in a result", json!({ "content": [{ "type": "tool_result", "content": format!("ok: {}", escaped(&lines)) }] })),
+        (
+            "in a result",
+            json!({ "content": [{ "type": "tool_result", "content": format!("ok: {}", escaped(&lines)) }] }),
+        ),
         ("after a tabulator in a program", json!({ "content": format!("print(\"\\t{}\\t\")", escaped(secret)) })),
         ("after an escape by number", json!({ "content": format!("\\u000a{}\\x0a", escaped(secret)) })),
-        ("in a query of an address", json!({ "content": format!("https://example.org/?q=%0A{}%0A", secret.replace('\n', "%0A").replace(' ', "%20")) })),
+        (
+            "in a query of an address",
+            json!({ "content": format!("https://example.org/?q=%0A{}%0A", secret.replace('\n', "%0A").replace(' ', "%20")) }),
+        ),
         ("in metadata", json!({ "content": "x", "metadata": { "a": { "b": [secret] } } })),
         ("as a name in metadata", json!({ "content": "x", "metadata": { secret: true } })),
-        ("over two parts", json!({ "content": [{ "type": "text", "text": format!("It is {begin}") }, { "type": "text", "text": format!("{end} here") }] })),
+        (
+            "over two parts",
+            json!({ "content": [{ "type": "text", "text": format!("It is {begin}") }, { "type": "text", "text": format!("{end} here") }] }),
+        ),
         ("over three parts", json!({ "content": [{ "text": begin }, { "text": &end[..1] }, { "text": &end[1..] }] })),
         ("in a value", json!({ "value": { "text": secret, "n": 3 } })),
         ("in a batch", json!({ "operations": [{ "op": "put", "key": "k", "value": { "deep": [[secret]] } }] })),
@@ -181,7 +202,9 @@ fn in_context() -> Vec<(&'static str, String, String)> {
         add("token", form, &opaque);
     }
     add("token", "Cookie: {}", &format!("session={opaque}; theme=dark"));
-    for form in ["Authorization: Basic {}", "\"Authorization\": \"Basic {}\"", "--header 'authorization: basic {}'", "Basic {}"] {
+    for form in
+        ["Authorization: Basic {}", "\"Authorization\": \"Basic {}\"", "--header 'authorization: basic {}'", "Basic {}"]
+    {
         add("token", form, basic);
     }
     for form in [
@@ -234,17 +257,28 @@ fn in_context() -> Vec<(&'static str, String, String)> {
 fn card_shapes() -> Vec<String> {
     let visa = card("4", 16);
     let spaced = grouped(&visa, &[4; 4], " ");
-    let mut shapes: Vec<String> =
-        [" ", "-", ".", "/", "_", "  ", " - ", "\u{a0}", "\u{202f}", "\u{2013}", "\u{b7}"]
-            .iter()
-            .map(|separator| format!("card {}", grouped(&visa, &[4; 4], separator)))
-            .collect();
+    let mut shapes: Vec<String> = [" ", "-", ".", "/", "_", "  ", " - ", "\u{a0}", "\u{202f}", "\u{2013}", "\u{b7}"]
+        .iter()
+        .map(|separator| format!("card {}", grouped(&visa, &[4; 4], separator)))
+        .collect();
     shapes.push(format!("card {}", grouped(&card("37", 15), &[4, 6, 5], " ")));
     shapes.push(format!("card {}", grouped(&card("36", 14), &[4, 6, 4], "-")));
     shapes.push(format!("card {}", grouped(&card("62", 19), &[6, 13], " ")));
     shapes.push(format!("card {}", grouped(&card("4", 19), &[4, 4, 4, 4, 3], " ")));
     shapes.push(format!("card {}", grouped(&visa, &[4, 4, 8], " ").replacen(' ', "\n", 1)));
-    for after in [" 12/27", " 1227", " 123", " 12-2027", ", 12/27, 123", " 4711", "/12/27", " exp 12/27", "\n12/27", " 12 27 123", " 2027-12"] {
+    for after in [
+        " 12/27",
+        " 1227",
+        " 123",
+        " 12-2027",
+        ", 12/27, 123",
+        " 4711",
+        "/12/27",
+        " exp 12/27",
+        "\n12/27",
+        " 12 27 123",
+        " 2027-12",
+    ] {
         for card in [&visa, &spaced] {
             shapes.push(format!("{card}{after}"));
             shapes.push(format!("3 x {card}{after} on 2026-11-29"));

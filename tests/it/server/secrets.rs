@@ -40,7 +40,8 @@ fn over_the_socket(server: &Server, db: &Db, arguments: &[&str], calls: &[Value]
     command.arg("mcp").arg("--db").arg(&db.path).args(arguments);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let first = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello });
     let second = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let mut stdin = child.stdin.take().unwrap();
@@ -70,16 +71,18 @@ fn no_way_into_the_database_leads_past_the_removal() {
     };
     ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [message(1)] }));
     let arguments = json!({ "command": format!("export\nKEY={}\n", key(2)) }).to_string();
-    let call = json!({ "role": "assistant", "content": null, "tool_calls": [
-        { "id": "c", "type": "function", "function": { "name": "run", "arguments": arguments } },
-    ] });
+    let call = json!({ "role": "assistant", "content": [{ "type": "tool_call", "id": "c", "name": "run", "arguments": arguments }] });
     ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [call] }));
     let third = key(3);
     let (begin, end) = third.split_at(12);
     let parts = json!([{ "type": "text", "text": begin }, { "type": "text", "text": end }]);
     ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [{ "role": "user", "content": parts }] }));
     let metadata = json!({ key(4): 1, "card": 4_111_111_111_111_111_u64, "headers": { "Authorization": format!("Bearer {}", key(5)) } });
-    ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [{ "role": "user", "content": "x", "metadata": metadata }] }));
+    ok(
+        "POST",
+        "/v1/namespaces/a/messages",
+        json!({ "messages": [{ "role": "user", "content": "x", "metadata": metadata }] }),
+    );
     ok("POST", "/v1/namespaces/a/sessions/s/messages", json!({ "messages": [message(6)] }));
     ok("PUT", "/v1/namespaces/a/documents/k", json!({ "value": { "text": key(7) } }));
     let operations = json!([
@@ -95,10 +98,15 @@ fn no_way_into_the_database_leads_past_the_removal() {
     let add = |number: usize| json!({ "text": format!("My key is {}.", key(number)), "user_id": "bob" });
     let added = client.request("tools/call", json!({ "name": "add_memory", "arguments": add(13) }));
     assert_ne!(added["result"]["isError"], true, "{added}");
-    let (code, answers, said) = over_the_socket(&server, &db, &["--remove-secrets"], &[tool(1, "add_memory", &add(14))]);
+    let (code, answers, said) =
+        over_the_socket(&server, &db, &["--remove-secrets"], &[tool(1, "add_memory", &add(14))]);
     assert!(code == Some(0) && answers.contains("\"id\":1"), "{answers} {said}");
     // What the model answers.
-    ok("POST", "/v1/namespaces/users%2Fada/sessions/s/messages", json!({ "messages": [{ "role": "user", "content": "Hello." }] }));
+    ok(
+        "POST",
+        "/v1/namespaces/users%2Fada/sessions/s/messages",
+        json!({ "messages": [{ "role": "user", "content": "Hello." }] }),
+    );
     assert!(server.send("POST", "/v1/namespaces/users%2Fada/sessions/s/flush", &[], None).status < 300);
     let formed = until("a fact", || facts(&server, FACTS).first().cloned());
     assert_eq!(formed, "The key is [key removed] and the card [card removed].");
@@ -120,7 +128,8 @@ fn no_way_into_the_database_leads_past_the_removal() {
 fn a_server_that_keeps_secrets_is_refused_by_clients_that_want_them_removed() {
     let db = Db::new();
     let server = Server::start(&db);
-    let (code, answers, said) = over_the_socket(&server, &db, &["--remove-secrets"], &[tool(1, "add_memory", &json!({ "text": key(1) }))]);
+    let (code, answers, said) =
+        over_the_socket(&server, &db, &["--remove-secrets"], &[tool(1, "add_memory", &json!({ "text": key(1) }))]);
     assert!(code == Some(1) && said.contains("runs without --remove-secrets"), "{code:?} {answers} {said}");
     assert!(!answers.contains("\"result\""), "{answers}");
     let mut hook = command(server.runtime.path());
