@@ -86,9 +86,7 @@ impl BlockingEngine<'_> {
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
-        fn placed_history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Option<Vec<(bool, Message)>>>;
         fn vectors(namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
-        fn numbered_history(namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
         fn delete_namespace(namespace: &Namespace) -> Result<u64>;

@@ -144,7 +144,7 @@ impl WeakEngine {
         // In the order of `visit`.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        batch.run(&core).await
+        batch.run(&core, None).await
     }
 
     pub(super) fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {

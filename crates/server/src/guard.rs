@@ -27,6 +27,7 @@ use crate::{
     app::App,
     idempotency::{self, Answers, OnlyRead},
     problem::Problem,
+    sent::{self, Connection},
     telemetry,
 };
 
@@ -61,7 +62,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         http.response.status_code = Empty,
     );
     telemetry::follow(&span, request.headers());
-    let mut response = match admit(&app, &request) {
+    let connection = request.extensions().get::<Connection>().cloned();
+    let response = match admit(&app, &request) {
         Err(problem) => problem.into_response(),
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -72,6 +74,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
             }
         }
     };
+    let mut response = sent::counted(response, &app.answers_in_work, &app.readers, connection).await;
     for (name, value) in SAFETY {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -41,6 +41,7 @@ mod openapi;
 mod page;
 mod problem;
 mod secrets;
+mod sent;
 mod settings;
 #[cfg(unix)]
 pub mod socket;

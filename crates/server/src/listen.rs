@@ -32,7 +32,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use crate::app::{App, Crowd, Place};
+use crate::{
+    app::{App, Crowd, Place},
+    sent::Connection,
+};
 
 /// The time that a client has for the head of a request, which includes the time that its connection is idle.
 const HEAD: Duration = Duration::from_secs(20);
@@ -142,8 +145,11 @@ pub(crate) async fn serve(
     stream.set_write_timeout(Some(STALLED));
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD_BYTES);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let (router, idle) = (router.clone(), idle.clone());
+        if let Some(idle) = &idle {
+            request.extensions_mut().insert(Connection(idle.ousted.clone()));
+        }
         async move {
             idle.iter().for_each(|idle| idle.end());
             let answered = router.oneshot(request).await;

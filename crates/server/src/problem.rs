@@ -100,6 +100,8 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, kind) = match &error {
+            Error::AnswerTooLarge { is_busy: true, .. } => return Problem::overloaded(),
+            Error::AnswerTooLarge { .. } => (StatusCode::BAD_REQUEST, "invalid-query"),
             Error::InvalidNamespace { .. } => (StatusCode::BAD_REQUEST, "invalid-namespace"),
             Error::InvalidCursor { .. } => (StatusCode::BAD_REQUEST, "invalid-cursor"),
             Error::InvalidMessage { .. } => (StatusCode::BAD_REQUEST, "invalid-message"),

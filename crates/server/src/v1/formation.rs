@@ -113,7 +113,7 @@ async fn get(
     let blocks = app.formation.forming(&namespace);
     let mut listed = if blocks.is_empty() { Vec::new() } else { app.engine.sessions(&namespace).await? };
     listed.retain(|info| info.batches > 0);
-    let (listed, next) = bounds::page(listed, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
+    let (listed, next) = bounds::page(listed, after.as_ref(), page.limit, |info| info.session.clone())?;
     let mut sessions = Vec::new();
     for info in listed {
         let memory = memory(&app, &namespace, &info.session, None).await?;
@@ -188,8 +188,8 @@ async fn refine(
     match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
         (Some(feedback), None) => {
             app.formation.check_limits(&namespace)?;
-            let mut said = app.engine.history(&namespace, &session).await?;
-            let said = said.split_off(said.len().saturating_sub(SHOWN));
+            let said = app.engine.history_before(&namespace, &session, None, SHOWN, bounds::MAX_PAGE_BYTES).await?;
+            let said: Vec<_> = said.into_iter().flatten().map(|placed| placed.message).collect();
             memory.change_block(&block, move |state| refining.refine(state, &feedback, &said)).await?;
         }
         (None, Some(version)) => memory.change_block(&block, move |state| refining.revert(state, version)).await?,
