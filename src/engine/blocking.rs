@@ -5,6 +5,7 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use serde_json::{Map, Value};
@@ -93,6 +94,7 @@ impl BlockingEngine<'_> {
         fn namespaces(prefix: Option<&Namespace>, after: Option<&NamespaceCursor>, limit: usize) -> Result<NamespacePage>;
         fn count_namespaces(prefix: Option<&Namespace>) -> Result<NamespaceTotals>;
         fn delete_namespaces(prefix: &Namespace) -> Result<NamespaceTotals>;
+        fn delete_namespaces_within(prefix: &Namespace, time: Duration) -> Result<(NamespaceTotals, bool)>;
         fn forget(what: Forget) -> Result<Receipt>;
         fn audit() -> Result<Audit>;
         fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;

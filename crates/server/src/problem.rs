@@ -54,6 +54,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
+    pub(crate) fn no_route() -> Self {
+        Self::not_found("there is no such route; /v1/openapi.json lists them")
+    }
+
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }

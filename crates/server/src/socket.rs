@@ -56,6 +56,7 @@ impl Socket {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the socket was not accepted");
+                    app.idle_connections.oust_oldest();
                     tokio::time::sleep(PAUSE).await;
                 }
             }

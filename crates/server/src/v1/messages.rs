@@ -157,7 +157,7 @@ async fn delete_one(
 ) -> Result<Json<Deleted>, Problem> {
     match app.engine.delete(&namespace, vec![id]).await? {
         0 => Err(no_message()),
-        deleted => Ok(Json(Deleted { deleted })),
+        deleted => Ok(Json(Deleted::all(deleted))),
     }
 }
 
@@ -174,7 +174,7 @@ async fn delete(
     Query(DeleteQuery { ids }): Query<DeleteQuery>,
 ) -> Result<Json<Deleted>, Problem> {
     let ids = ids.split(',').map(str::to_owned).collect();
-    Ok(Json(Deleted { deleted: app.engine.delete(&namespace, ids).await? }))
+    Ok(Json(Deleted::all(app.engine.delete(&namespace, ids).await?)))
 }
 
 pub(super) fn block_routes() -> Vec<Route> {

@@ -29,6 +29,8 @@ const PAGE: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
 /// The most hits of one recall: fewer than the library allows, because each is sent with its whole message.
 pub(super) const MAX_HITS: usize = 1000;
+/// Namespaces whose recall takes about as long as others. One of more takes a place for slow requests.
+const MAX_LIGHT: u64 = 1000;
 /// The most candidates that a reranker orders, which takes it milliseconds for each.
 const MAX_RERANKED: usize = 200;
 
@@ -184,6 +186,11 @@ async fn recall_in(
     Extension(caller): CallerExtension,
     Json(input): Json<SeveralOptions>,
 ) -> Result<Json<Answer>, Problem> {
+    let mut namespaces = input.namespaces.len() as u64;
+    for prefix in &input.under {
+        namespaces += app.engine.count_namespaces(Some(&caller.namespace(prefix)?)).await?.namespaces;
+    }
+    let _place = (namespaces > MAX_LIGHT).then(|| app.slow_place()).transpose()?;
     let scope = scope(&caller, &input.namespaces, &input.under)?;
     let (query, cost) = input.options.into_query(&app)?;
     Ok(Json(app.recall_in(&app.reader(), scope, query, cost).await?.into()))
