@@ -28,11 +28,11 @@ use crate::{
     ids::Namespace,
     journal::{JournalEntry, Replay},
     lexical::Language,
-    message::Message,
+    message::{Message, Timestamp},
     recall::{Hits, Query, Scope},
     store::{
-        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
-        TransferReport,
+        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PlacedMessage, PurgeReport, SessionInfo,
+        StoredBlock, TransferReport,
     },
 };
 
@@ -79,14 +79,19 @@ impl BlockingEngine<'_> {
         fn replay(entry: &JournalEntry) -> Result<Replay>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
         fn versions(namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>>;
+        fn version_page(namespace: &Namespace, id: &str, after: Option<Timestamp>, limit: usize, bytes: usize) -> Result<Vec<MessageVersion>>;
         fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
         fn session_page(namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
+        fn block_names(namespace: &Namespace) -> Result<Vec<(Option<String>, String)>>;
+        fn block(namespace: &Namespace, session: Option<&str>, name: &str) -> Result<Option<StoredBlock>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
+        fn history_before(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize, bytes: usize) -> Result<Option<Vec<PlacedMessage>>>;
+        fn history_after(namespace: &Namespace, session: &str, after: Option<u64>, limit: usize, bytes: usize) -> Result<Vec<PlacedMessage>>;
         fn vectors(namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;

@@ -107,7 +107,8 @@ impl Engine {
         self.core().recall_in(scope, self.within_budget(query)).await
     }
 
-    fn within_budget(&self, query: Query) -> Query {
+    /// Lets a recall keep to the budget of this handle.
+    pub(super) fn within_budget(&self, query: Query) -> Query {
         match self.read_budget() {
             Some(budget) => query.read_within(budget),
             None => query,

@@ -18,7 +18,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId, check_id},
     message::{Message, Timestamp},
-    read_budget::page,
+    read_budget::{ReadBudget, page},
     recall::{Hits, Query},
     store::{
         self, BlockKey, BlockState, KeptCheckpoints, PlacedMessage, PutResult, SessionChange, SessionInfo, Snapshot,
@@ -36,6 +36,8 @@ pub(crate) struct StoredSession {
     pub(crate) session: String,
     /// Time after a put after which the session is idle; `None` for never.
     idle_time: Option<Duration>,
+    /// The bytes that prompts may read.
+    pub(crate) read_budget: Option<ReadBudget>,
 }
 
 impl Engine {
@@ -47,7 +49,8 @@ impl Engine {
 
 impl StoredSession {
     pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String, idle_time: Option<Duration>) -> Self {
-        StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
+        let (core, read_budget) = (Arc::clone(engine.core()), engine.read_budget().cloned());
+        StoredSession { core, namespace, session, idle_time, read_budget }
     }
 
     /// Returns the state that the memories of the session share.

@@ -86,7 +86,6 @@ impl OpenMemory {
         blocks: &[PromptBlock],
         messages: Vec<Arc<Message>>,
         mut seqs: HashMap<String, u64>,
-        read_budget: Option<ReadBudget>,
     ) -> Result<BlockAnswers> {
         let mut all = BlockAnswers::default();
         if blocks.is_empty() {
@@ -94,7 +93,8 @@ impl OpenMemory {
         }
         let shown: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
         let seqs = Arc::new(shown.iter().filter_map(|id| seqs.remove_entry(id)).collect());
-        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs, read_budget });
+        let (engine, read_budget) = (self.stored.weak_engine(), self.stored.read_budget.clone());
+        let recall = Arc::new(Recaller { engine, shown, seqs, read_budget });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);

@@ -17,7 +17,6 @@ use crate::{
     compose::{BlockOutput, InsertMethod, Prompt},
     error::{Error, Result, impl_debug},
     message::{ContentPart, Message, MessageSelector, Role, match_tool_results, unfit_for_prompt},
-    read_budget::ReadBudget,
 };
 
 /// The name of the section of messages that [`Memory::assemble`](super::Memory::assemble) recalls.
@@ -36,7 +35,6 @@ pub struct AssembleRequest {
     selector: Option<Arc<dyn MessageSelector>>,
     recall: Option<usize>,
     recall_priority: u32,
-    read_budget: Option<ReadBudget>,
 }
 
 impl_debug!(AssembleRequest { recall, recall_priority });
@@ -44,7 +42,7 @@ impl_debug!(AssembleRequest { recall, recall_priority });
 impl AssembleRequest {
     /// Makes a request for this prompt, the message to be answered.
     pub fn new(prompt: Message) -> Self {
-        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1, read_budget: None }
+        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1 }
     }
 
     /// Sets the selector of recent messages. Default: all messages in the buffer.
@@ -64,13 +62,6 @@ impl AssembleRequest {
     /// Sets the priority of the section `recalled` among the blocks. Default: 1.
     pub fn recall_priority(mut self, priority: u32) -> Self {
         self.recall_priority = priority;
-        self
-    }
-
-    /// Lets the recalls of blocks fail before they return more bytes than a budget has left.
-    #[doc(hidden)]
-    pub fn read_within(mut self, budget: &ReadBudget) -> Self {
-        self.read_budget = Some(budget.clone());
         self
     }
 }
@@ -121,7 +112,7 @@ impl OpenMemory {
             }
         }
         let messages: Vec<_> = history.messages.iter().cloned().chain(input).collect();
-        let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs, None)?;
+        let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
         once_each(&mut outputs, &messages);
         let mut prompt = self.compose(&history, outputs);
@@ -131,7 +122,7 @@ impl OpenMemory {
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
-        let AssembleRequest { mut prompt, selector, recall, recall_priority, read_budget } = request;
+        let AssembleRequest { mut prompt, selector, recall, recall_priority } = request;
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;
         if prompt.is_blank() {
@@ -162,7 +153,7 @@ impl OpenMemory {
         };
         // The query of blocks ends with the prompt.
         let query = stored.iter().chain(own.first()).cloned().collect();
-        let mut answers = self.call_blocks(&blocks, query, seqs, read_budget)?;
+        let mut answers = self.call_blocks(&blocks, query, seqs)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
 
         let mut dropped = Vec::new();

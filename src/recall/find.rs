@@ -64,7 +64,9 @@ pub(crate) fn find_hits(
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let reader = snapshot.messages().reader(options.as_of)?;
+        let query = &prepared.query;
+        let skips_metadata = query.parts != MessageParts::All && (query.defers_filter || options.filter.is_none());
+        let reader = snapshot.messages().reader(options.as_of, skips_metadata)?;
         let choice = Choice {
             prepared,
             options,

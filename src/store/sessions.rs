@@ -211,6 +211,8 @@ pub(crate) struct MessageReader {
     messages: ReadTable<(u32, u64), Bytes>,
     /// The time as of which messages are read, with their versions.
     as_of: Option<(ReadTable<VersionKey, Bytes>, Timestamp)>,
+    /// True if messages are returned without their metadata.
+    skips_metadata: bool,
 }
 
 /// A message, and about how many bytes its content and its metadata take in memory and in an answer.
@@ -222,12 +224,12 @@ pub(crate) struct SizedMessage {
 
 impl Messages<'_, Arc<ReadTransaction>> {
     /// Opens the table of messages for several reads: as they are, or as they were at a time.
-    pub(crate) fn reader(&self, as_of: Option<Timestamp>) -> Result<MessageReader> {
+    pub(crate) fn reader(&self, as_of: Option<Timestamp>, skips_metadata: bool) -> Result<MessageReader> {
         let as_of = match as_of {
             Some(time) => Some((self.0.table(MESSAGE_VERSIONS)?, time)),
             None => None,
         };
-        Ok(MessageReader { messages: self.0.table(MESSAGES)?, as_of })
+        Ok(MessageReader { messages: self.0.table(MESSAGES)?, as_of, skips_metadata })
     }
 }
 
@@ -239,7 +241,10 @@ impl MessageReader {
             Some((versions, time)) => message_versions::as_of(versions, namespace, seq, *time)?,
             None => None,
         };
-        let read = then.unwrap_or(now);
+        let mut read = then.unwrap_or(now);
+        if self.skips_metadata {
+            read.metadata = None;
+        }
         if read.has_expired() {
             return Ok(None);
         }
@@ -404,13 +409,14 @@ impl<T: Tables> Window<'_, T> {
 
     /// Reads the messages of a session's window that are in long-term memory: the system messages at its beginning, and
     /// the last ones whose costs add up to at most `budget` together with these. Unless `has_turn`, the last turn is
-    /// read even if it costs more.
+    /// read even if it costs more. `take` is given the bytes of each, and may refuse them.
     pub(crate) fn flushed(
         &self,
         namespace: NamespaceId,
         session: u32,
         mut budget: usize,
         has_turn: bool,
+        take: impl Fn(usize) -> Result<()>,
         mut cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
         let mut window = FlushedWindow::default();
@@ -418,7 +424,9 @@ impl<T: Tables> Window<'_, T> {
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
         let range = |from| (namespace.0, session, from)..=(namespace.0, session, u64::MAX);
         let mut read = |seq: u64| -> Result<Option<CostedMessage>> {
-            let message = MessageRecord::expect(&messages, namespace.0, seq)?.message()?;
+            let record = MessageRecord::expect(&messages, namespace.0, seq)?;
+            take(record.bytes())?;
+            let message = record.message()?;
             let cost = cost(seq, &message);
             Ok((!message.has_expired()).then_some((seq, message, cost)))
         };

@@ -236,7 +236,7 @@ pub(crate) async fn explain(app: &App, namespace: &Namespace, id: &str) -> Resul
         before = Some(last.number);
         read += page.len();
         if let Some(entry) = page.into_iter().find(|entry| entry.hit(id).is_some()) {
-            let replay = app.engine.replay(&entry).await?;
+            let replay = app.reader().replay(&entry).await?;
             return Ok(WhyAnswer { entry, replay });
         }
     }

@@ -8,7 +8,8 @@ use axum::{
     http::{Method, StatusCode},
 };
 use mnemon::{
-    AssembleRequest, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt, SessionInfo,
+    AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
+    SessionInfo,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -289,12 +290,12 @@ pub(crate) async fn prompt_for(
     recall: Option<usize>,
     token_limit: Option<usize>,
 ) -> Result<Prompt, Problem> {
-    let memory = memory(app, &namespace, &session, token_limit).await?;
+    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
     let mut request = AssembleRequest::new(prompt);
     if let Some(k) = recall {
         request = request.recall(k);
     }
-    request = request.read_within(&app.answer());
+
     Ok(memory.assemble(request).await?)
 }
 
@@ -305,7 +306,17 @@ pub(super) async fn memory(
     session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    let builder = app.formation.memory(&app.engine, namespace, session, token_limit)?;
+    memory_of(app, &app.engine, namespace, session, token_limit).await
+}
+
+async fn memory_of(
+    app: &App,
+    reader: &Engine,
+    namespace: &Namespace,
+    session: &str,
+    token_limit: Option<usize>,
+) -> Result<Memory, Problem> {
+    let builder = app.formation.memory(reader, namespace, session, token_limit)?;
     app::blocking(move || builder.open()).await
 }
 
