@@ -76,6 +76,7 @@ mod filter;
 mod forget;
 #[cfg(test)]
 mod forget_proof;
+mod formats;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -101,6 +102,10 @@ pub mod recall;
 mod shared;
 mod store;
 mod tokens;
+
+// For the command, which removes what it was writing when a signal ends it.
+#[doc(hidden)]
+pub use new_file::{TemporaryName, remove_temporary_files};
 
 /// The sample conversations, for the benches of the command: the package of the command has only its own files.
 #[doc(hidden)]
@@ -164,6 +169,18 @@ pub mod tokenizer {
     pub use crate::tokens::{ApproximateTokenCounter, TokenCounter};
 }
 
+/// Chats in the formats of other programs: lists of messages in memory, and the files that programs write.
+///
+/// [`FORMATS`](format::FORMATS) is the table of all formats. A [`Source`](format::Source) has the files, and a
+/// [`FileReader`](format::FileReader) reads each in the format that it is found to have.
+pub mod format {
+    #[doc(inline)]
+    pub use crate::{
+        formats::{FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, namespace_of},
+        message::format::*,
+    };
+}
+
 /// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.
 pub mod index {
     #[cfg(feature = "hnsw_rs")]
@@ -220,14 +237,12 @@ pub use error::{BoxError, Error, Result};
 pub use filter::MetadataFilter;
 #[doc(inline)]
 pub use forget::{Forget, Receipt};
-pub use ids::Namespace;
+pub use ids::{Anchor, Namespace};
 #[doc(inline)]
 pub use knowledge::{Collection, Profile};
 pub use lexical::Language;
 #[doc(inline)]
 pub use memory::{AssembleRequest, BlockingMemory, Memory, MemoryBuilder};
-#[doc(no_inline)]
-pub use message::format;
 #[doc(inline)]
 pub use message::{ContentPart, Message, Role, Timestamp};
 #[cfg(feature = "onnx")]

@@ -31,8 +31,8 @@ use crate::{
     message::{Message, Timestamp},
     recall::{Hits, Query, Scope},
     store::{
-        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PlacedMessage, PurgeReport, SessionInfo,
-        StoredBlock, TransferReport,
+        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PlacedMessage, PurgeReport,
+        SessionInfo, StoredBlock, TransferReport,
     },
 };
 
@@ -88,6 +88,8 @@ impl BlockingEngine<'_> {
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
         fn block_names(namespace: &Namespace) -> Result<Vec<(Option<String>, String)>>;
         fn block(namespace: &Namespace, session: Option<&str>, name: &str) -> Result<Option<StoredBlock>>;
+        fn failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
+        fn retry_failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
         fn history_before(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize, bytes: usize) -> Result<Option<Vec<PlacedMessage>>>;
@@ -134,7 +136,7 @@ impl BlockingEngine<'_> {
         options: ReindexOptions,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.core().reindex_and_sweep(embedder, Moves::All, &options, &mut progress)
+        self.0.core().run_here(|core| core.reindex_and_sweep(embedder, Moves::All, &options, &mut progress))
     }
 
     /// Same as [`Engine::rollback`], on the calling thread, so that `progress` may borrow.
@@ -146,7 +148,7 @@ impl BlockingEngine<'_> {
         embedder: Arc<dyn Embedder>,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.core().rollback(embedder, &mut progress)
+        self.0.core().run_here(|core| core.rollback(embedder, &mut progress))
     }
 
     /// Same as [`Engine::link`], on the calling thread. `progress` gets the counts so far, after each step.
@@ -154,7 +156,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::link`].
     pub fn link_with(&self, progress: impl FnMut(LinkReport)) -> Result<LinkReport> {
-        self.0.core().link(progress)
+        self.0.core().run_here(|core| core.link(progress))
     }
 
     /// Same as [`Engine::backup`], on the calling thread.
@@ -162,8 +164,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::backup`].
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
-        let shared = &self.0.core().shared;
-        shared.store.backup(path.as_ref(), &shared.config)
+        self.0.core().run_here(|core| core.shared.store.backup(path.as_ref(), &core.shared.config))
     }
 
     /// Same as [`Engine::purge`], on the calling thread.
@@ -171,7 +172,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::purge`].
     pub fn purge(&self) -> Result<PurgeReport> {
-        backup::purge(self.0.core())
+        self.0.core().run_here(backup::purge)
     }
 
     /// Same as [`Engine::export`], on the calling thread, so that `output` may be borrowed.
@@ -179,7 +180,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export`].
     pub fn export(&self, namespace: &Namespace, output: impl Write) -> Result<TransferReport> {
-        transfer::export_now(self.0.core(), Some(namespace), output)
+        self.0.core().run_here(|core| transfer::export_now(core, Some(namespace), output))
     }
 
     /// Same as [`Engine::export_all`], on the calling thread, so that `output` may be borrowed.
@@ -187,7 +188,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export_all`].
     pub fn export_all(&self, output: impl Write) -> Result<TransferReport> {
-        transfer::export_now(self.0.core(), None, output)
+        self.0.core().run_here(|core| transfer::export_now(core, None, output))
     }
 
     /// Same as [`Engine::import`], on the calling thread, so that `input` may be borrowed.
@@ -195,7 +196,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::import`].
     pub fn import(&self, input: impl BufRead) -> Result<TransferReport> {
-        transfer::import(self.0.core(), None, input)
+        self.0.core().run_here(|core| transfer::import(core, None, input))
     }
 
     /// Same as [`Engine::import_as`], on the calling thread, so that `input` may be borrowed.
@@ -203,7 +204,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::import_as`].
     pub fn import_as(&self, namespace: &Namespace, input: impl BufRead) -> Result<TransferReport> {
-        transfer::import(self.0.core(), Some(namespace.clone()), input)
+        self.0.core().run_here(|core| transfer::import(core, Some(namespace.clone()), input))
     }
 
     /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct
@@ -212,6 +213,6 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
     pub fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        self.0.core().optimize(namespace)
+        self.0.core().run_here(|core| core.optimize(namespace))
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     message::{Message, Timestamp},
     read_budget::{self, ReadBudget},
     recall::{MessageParts, Query, RankingStrategy, Scope, TimeUse},
-    store::{DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
+    store::{BlockKey, DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
 };
 
 /// The least number of texts that a search with a query looks for first.
@@ -28,8 +28,8 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// The documents whose values are expected.
-    expected: Vec<Expectation>,
+    /// The documents and messages that are expected, with their positions in the batch.
+    expected: Vec<(usize, Expectation)>,
     /// The changes of messages, with their positions in the batch.
     messages: Vec<(usize, MessageChange)>,
 }
@@ -41,13 +41,15 @@ enum MessageChange {
     DeleteSession(Namespace, String),
 }
 
-/// A document and the value that it must have.
-struct Expectation {
-    /// Its position in the batch.
-    at: usize,
-    namespace: Namespace,
-    key: String,
-    value: Option<Value>,
+enum Expectation {
+    /// A document has this value.
+    Document(Namespace, String, Option<Value>),
+    /// There are documents with these keys.
+    Documents(Namespace, Vec<String>),
+    /// Messages are stored with these texts, and the block that they were handed to has not changed.
+    Batch { block: BlockKey, revision: u64, restores: u32, messages: Vec<Message> },
+    /// No document has a key that begins so.
+    None(Namespace, String),
 }
 
 impl DocumentBatch {
@@ -72,7 +74,17 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push(Expectation { at, namespace, key, value });
+                    batch.expected.push((at, Expectation::Document(namespace, key, value)));
+                }
+                DocumentOperation::ExpectBatch { namespace, session, block, shared, revision, restores, messages } => {
+                    let block = BlockKey { namespace, session, name: block, shared };
+                    batch.expected.push((at, Expectation::Batch { block, revision, restores, messages }));
+                }
+                DocumentOperation::ExpectDocuments { namespace, keys } => {
+                    batch.expected.push((at, Expectation::Documents(namespace, keys)));
+                }
+                DocumentOperation::ExpectNone { namespace, prefix } => {
+                    batch.expected.push((at, Expectation::None(namespace, prefix)));
                 }
                 DocumentOperation::PutMessages { namespace, messages } => {
                     messages.iter().try_for_each(Message::check)?;
@@ -134,7 +146,7 @@ impl DocumentBatch {
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
+            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
             let mut emptied = Vec::new();
             for (_, change) in &messages {
                 if let MessageChange::Delete(namespace, _) | MessageChange::DeleteSession(namespace, _) = change {
@@ -142,7 +154,7 @@ impl DocumentBatch {
                 }
             }
             let apply = move |transaction: &Transaction| {
-                expected.iter().try_for_each(|expected| check(transaction, expected))?;
+                expected.iter().try_for_each(|(_, expected)| expected.check(transaction))?;
                 let existed = transaction.edit_documents().apply(&all)?;
                 let changed = messages.iter().map(|(at, change)| Ok((*at, change.apply(transaction)?)));
                 Ok((existed, changed.collect::<Result<Vec<_>>>()?))
@@ -158,23 +170,48 @@ impl DocumentBatch {
     }
 }
 
-/// Checks that a document has the expected value.
-///
-/// # Errors
-/// [`Error::DocumentChanged`].
-fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
-    let Expectation { namespace, key, .. } = expected;
-    let id = transaction.namespaces().id(namespace)?;
-    let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
-    let value = found.map(|found| found.parse(key)).transpose()?;
-    // A client in JavaScript reads 5.0 and sends 5.
-    let is_expected = match (&value, &expected.value) {
-        (Some(value), Some(expected)) => is_equal(value, expected),
-        (value, expected) => value.is_none() && expected.is_none(),
-    };
-    match is_expected {
-        true => Ok(()),
-        false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
+impl Expectation {
+    /// # Errors
+    /// [`Error::DocumentChanged`], [`Error::MessagesChanged`].
+    fn check(&self, transaction: &Transaction) -> Result<()> {
+        let find = |namespace: &Namespace, key: &str| {
+            let id = transaction.namespaces().id(namespace)?;
+            id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))
+        };
+        let changed = |namespace: &Namespace, key: &String| Error::DocumentChanged {
+            namespace: namespace.to_string(),
+            key: key.clone(),
+        };
+        match self {
+            Expectation::Document(namespace, key, expected) => {
+                let value = find(namespace, key)?.map(|found| found.parse(key)).transpose()?;
+                // A client in JavaScript reads 5.0 and sends 5.
+                let is_expected = match (&value, expected) {
+                    (Some(value), Some(expected)) => is_equal(value, expected),
+                    (value, expected) => value.is_none() && expected.is_none(),
+                };
+                is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
+            }
+            Expectation::Documents(namespace, keys) => {
+                keys.iter().try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key)))
+            }
+            Expectation::Batch { block, revision, restores, messages } => {
+                let now = transaction.blocks().get(block)?;
+                let is_unchanged = now.revision == *revision && now.restores == *restores && !now.is_dropped;
+                let are_stored = match now.namespace.filter(|_| is_unchanged) {
+                    Some(namespace) => transaction.messages().are_stored(namespace, messages)?,
+                    None => false,
+                };
+                let changed = || Error::MessagesChanged { namespace: block.namespace.to_string() };
+                are_stored.then_some(()).ok_or_else(changed)
+            }
+            Expectation::None(namespace, prefix) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let found =
+                    id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
+                found.map_or(Ok(()), |key| Err(changed(namespace, &key)))
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! Reads go to the tables through one snapshot ([`StoredSession::read`]); changes are one commit each. Every change
 //! that puts messages also sets the time at which the session is idle, and schedules the timer.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     core::Core,
@@ -21,8 +21,8 @@ use crate::{
     read_budget::{ReadBudget, page},
     recall::{Hits, Query},
     store::{
-        self, BlockKey, BlockState, KeptCheckpoints, PlacedMessage, PutResult, SessionChange, SessionInfo, Snapshot,
-        StoredBlock, Transaction,
+        self, BlockKey, BlockState, FailedBatch, KeptCheckpoints, PlacedMessage, PutResult, SessionChange, SessionInfo,
+        Snapshot, StoredBlock, Transaction,
     },
 };
 
@@ -313,6 +313,39 @@ impl Engine {
             core.store().in_namespace(&namespace, |snapshot, id| snapshot.blocks().one(id, session, &name))
         };
         self.core().run(Lane::Store, block).await
+    }
+
+    /// Returns the batches that memory blocks gave up, in all namespaces or in those under a prefix, itself included. Cost: a
+    /// pass over the positions of all blocks there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn failed_batches(&self, prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>> {
+        self.core().refresh_under(prefix, None).await?;
+        let prefix = prefix.cloned();
+        let failed = move |core: &Core| {
+            core.store().view(|snapshot| {
+                let namespaces = snapshot.namespaces().all_under(prefix.as_ref())?;
+                let failed = namespaces.iter().map(|(name, _)| snapshot.blocks().failed(name));
+                Ok(failed.collect::<Result<Vec<_>>>()?.concat())
+            })
+        };
+        self.core().run(Lane::Long, failed).await
+    }
+
+    /// Has memory blocks handed all batches again that they gave up, in all namespaces or in those under a prefix: each block
+    /// gets its own when the memory of their session is next opened, or the session flushes. Returns these batches.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`], [`Error::ReadOnly`].
+    pub async fn retry_failed_batches(&self, prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>> {
+        let failed = self.failed_batches(prefix).await?;
+        let namespaces: BTreeSet<Namespace> = failed.iter().map(|batch| batch.namespace.clone()).collect();
+        for namespace in namespaces {
+            let hand_over = move |transaction: &Transaction| transaction.blocks().hand_over_failed(&namespace);
+            self.core().writer.commit(Commit::Grouped, hand_over).await?;
+        }
+        Ok(failed)
     }
 
     /// Returns all messages of a session in order, buffered ones too. An unknown session has none.

@@ -32,6 +32,7 @@ mod row_layout;
 mod namespaces;
 mod sessions;
 
+mod anchor;
 mod audit;
 mod journal;
 mod put_times;
@@ -108,8 +109,8 @@ mod dump;
 mod tests;
 
 pub use backup::PurgeReport;
-pub use blocks::StoredBlock;
-pub(crate) use blocks::{BlockKey, BlockState};
+pub(crate) use blocks::{BlockKey, BlockState, HANDED_OVER};
+pub use blocks::{FailedBatch, StoredBlock};
 pub use checkpoints::Checkpoint;
 pub(crate) use checkpoints::KeptCheckpoints;
 pub(crate) use database::{Outcome, Store, Target};

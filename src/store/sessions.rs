@@ -5,7 +5,7 @@
 //! session's buffer or in long-term memory: a flush for another reason than the budget changes no prompt.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ops::{Range, RangeInclusive},
     sync::Arc,
 };
@@ -32,6 +32,11 @@ impl<T: Tables> Sessions<'_, T> {
     /// The number of a session in its namespace, or `None` if there is no such session.
     pub(crate) fn number(&self, namespace: NamespaceId, session: &str) -> Result<Option<u32>> {
         number(&self.0.table(SESSIONS)?, namespace.0, session)
+    }
+
+    /// The names of the sessions of a namespace, by number.
+    pub(super) fn names(&self, namespace: NamespaceId) -> Result<HashMap<u32, String>> {
+        Ok(self.all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect())
     }
 
     /// The names and numbers of the sessions of a namespace, by name.
@@ -195,6 +200,20 @@ impl<T: Tables> Messages<'_, T> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
         let record = MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?;
         Ok(record.map(|record| record.revision.max(seq)))
+    }
+
+    /// Returns true if each of these messages is still stored with its text in its session: none was deleted, has expired or
+    /// was replaced. What was made of messages is stored only then.
+    pub(crate) fn are_stored(&self, namespace: NamespaceId, messages: &[Message]) -> Result<bool> {
+        let (ids, stored) = (self.0.table(IDS)?, self.0.table(MESSAGES)?);
+        for message in messages {
+            let Some(seq) = seq(&ids, namespace.0, &message.id)? else { return Ok(false) };
+            let record = MessageRecord::read_live(&stored, namespace.0, seq)?;
+            if !record.is_some_and(|record| record.same_vectors(&MessageRecord::new(message, record.revision))) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The sequence number of a message, and the number of its session.
@@ -484,8 +503,6 @@ impl Window<'_, WriteTransaction> {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredBatch {
     pub(crate) number: u32,
-    /// The first and the last sequence number.
-    pub(crate) ends: (u64, u64),
     pub(crate) messages: Vec<Message>,
 }
 
@@ -500,7 +517,7 @@ impl<T: Tables> Batches<'_, T> {
         let position = SessionPosition::LongTerm(Some(number));
         let messages = History(self.0).messages_in(namespace, session, ends.0..=ends.1, Some(position))?;
         let messages = messages.into_iter().map(|(_, message)| message).collect();
-        Ok(Some(StoredBatch { number, ends, messages }))
+        Ok(Some(StoredBatch { number, messages }))
     }
 
     /// The number that the next batch of a session will have.

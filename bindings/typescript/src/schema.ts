@@ -718,6 +718,8 @@ export interface components {
             forgotten: components["schemas"]["Forgotten"];
             /** @constant */
             kind: "forget";
+            /** @description True if there was nothing to forget: no such namespace, or nothing in it that the request means. Everything was forgotten before, or a name or an id in the request is wrong. */
+            nothing_found?: boolean;
             /** @description The kind of the request. */
             requested: components["schemas"]["ForgetTarget"];
         } | {

@@ -19,11 +19,10 @@ use std::{
 
 use axum::http::HeaderValue;
 use mnemon::{
-    Document, DocumentSearch, Engine, Error, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
-    PutReport, Query, ReadBudget, Scope,
+    Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace,
+    PerPartTokenCounter, PutReport, Query, ReadBudget, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
-use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +32,7 @@ use crate::{
     formation::{Formation, Plan},
     idempotency::Answers,
     problem::Problem,
-    secrets::Secrets,
+    secrets::SecretRemoval,
     sent::Readers,
     settings::{Limits, Settings},
     telemetry::Metrics,
@@ -62,8 +61,8 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Metrics,
     pub(crate) formation: Formation,
-    /// Replaces secrets in requests, if it is to.
-    secrets: Option<Secrets>,
+    /// Replaces secrets, if this server is to.
+    pub(crate) secrets: Option<Arc<SecretRemoval>>,
     /// True if recalls may be reranked.
     pub(crate) reranks: bool,
     pub(crate) answers: Answers,
@@ -108,6 +107,7 @@ impl App {
     ) -> Self {
         let (limits, metrics) = (&settings.limits, Metrics::new());
         let daily_limits = tokens.iter().flat_map(Tokens::daily_limits).collect();
+        let secrets = settings.remove_secrets.then(|| Arc::new(SecretRemoval::new(metrics.secrets.clone())));
         let processors = thread::available_parallelism().map_or(1, usize::from);
         App {
             engine,
@@ -115,9 +115,9 @@ impl App {
             tokens,
             owner: Arc::new(Caller::owner()),
             hosts: Hosts::new(address, &settings.hosts, origins),
-            secrets: settings.remove_secrets.then(Secrets::new),
+            secrets: secrets.clone(),
             reranks: settings.reranks,
-            formation: Formation::new(plan, daily_limits, metrics.formation.clone()),
+            formation: Formation::new(plan, daily_limits, metrics.formation.clone(), secrets),
             metrics,
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
@@ -136,18 +136,6 @@ impl App {
             heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
-    }
-
-    /// Replaces the secrets in a value that a client sent, if this server is to, and counts them. Returns true if there
-    /// were any.
-    pub(crate) fn remove_secrets(&self, value: &mut Value) -> bool {
-        let kinds = self.secrets.as_ref().map(|secrets| secrets.replace(value)).unwrap_or_default();
-        kinds.iter().for_each(|kind| self.metrics.removed_secret(kind));
-        !kinds.is_empty()
-    }
-
-    pub(crate) fn removes_secrets(&self) -> bool {
-        self.secrets.is_some()
     }
 
     /// Returns a handle for the reads of one answer, which fail before they are over its bytes.
@@ -186,6 +174,19 @@ impl App {
         }
         let look = Look::when_stored(&self.formation, sessions);
         look.after(reader.document_batch(operations).await)
+    }
+
+    /// Forgets, and has the blocks whose states were dropped make them again.
+    pub(crate) async fn forget(&self, what: Forget) -> Result<Receipt, Problem> {
+        let namespace = what.namespace_or_prefix().clone();
+        let receipt = self.engine.forget(what).await?;
+        if receipt.forgotten().block_states > 0 && self.formation.idle_time(&namespace).is_some() {
+            // A state that several sessions made is made again of all of them.
+            for session in self.engine.sessions(&namespace).await?.into_iter().filter(|session| session.batches > 0) {
+                self.formation.look_at(namespace.clone(), session.session, Duration::ZERO);
+            }
+        }
+        Ok(receipt)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.

@@ -17,7 +17,6 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::StreamExt;
-use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field::Empty};
@@ -149,17 +148,17 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
             "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
         )));
     }
-    let body = if app.removes_secrets() { without_secrets(app, body) } else { body };
+    let body = without_secrets(app, body)?;
     Ok((Request::from_parts(head, Body::from(body)), share))
 }
 
-/// Replaces the secrets in a body. One that is no JSON stays as it is: its route refuses it.
-fn without_secrets(app: &App, body: Bytes) -> Bytes {
-    let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
-    match app.remove_secrets(&mut value) {
-        true => value.to_string().into(),
-        false => body,
-    }
+/// Replaces the secrets in a body, if this server is to. It cannot in a body that is no text.
+fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
+    let Some(secrets) = &app.secrets else { return Ok(body) };
+    let text = str::from_utf8(&body).map_err(|error| {
+        Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}"))
+    })?;
+    Ok(secrets.replace_in_body(text).map_or(body, Bytes::from))
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {

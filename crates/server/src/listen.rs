@@ -192,16 +192,16 @@ pub(crate) async fn serve(
     }
 }
 
-/// Cancels the token when a signal comes, and ends the process after `at_most` if it has not ended by then.
+/// Cancels the token when a signal comes, SIGHUP only if it is one of them, and ends the process after `at_most` if it has not ended by then.
 ///
 /// The wait is on a thread of its own, so that no work of the server can delay it. A process that is ended loses nothing
 /// that it acknowledged. When this function returns, the signals are caught.
-pub(crate) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyhow::Result<()> {
+pub(crate) fn end_at_signal(stop: CancellationToken, with_hang_up: bool, at_most: Duration) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (caught, is_caught) = mpsc::sync_channel(1);
     let wait = move || {
         runtime.block_on(async {
-            let signals = Signals::catch();
+            let signals = Signals::catch(with_hang_up);
             let _ = caught.send(signals.is_ok());
             match signals {
                 Ok(signals) => signals.received().await,
@@ -226,19 +226,26 @@ pub(crate) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyho
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    /// `None`: the server is to outlive its terminal.
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn catch() -> std::io::Result<Self> {
+    fn catch(with_hang_up: bool) -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: with_hang_up.then(|| signal(SignalKind::hangup())).transpose()?,
+        })
     }
 
     async fn received(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            Some(_) = async { self.hang_up.as_mut()?.recv().await } => {}
         }
     }
 }
@@ -248,7 +255,7 @@ struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    fn catch() -> std::io::Result<Self> {
+    fn catch(_: bool) -> std::io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Signals)
     }
 

@@ -54,7 +54,7 @@ impl Client<'_> {
     }
 
     /// Calls a tool, which succeeds; returns its text and its data.
-    fn call(&self, name: &str, arguments: Value) -> (String, Value) {
+    pub(super) fn call(&self, name: &str, arguments: Value) -> (String, Value) {
         let result = self.request("tools/call", json!({ "name": name, "arguments": arguments }))["result"].clone();
         assert_ne!(result["isError"], true, "{name}: {result}");
         (result["content"][0]["text"].as_str().unwrap().to_owned(), result["structuredContent"].clone())

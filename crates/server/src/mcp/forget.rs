@@ -165,6 +165,6 @@ pub(super) async fn forget(app: &App, caller: &Caller, input: ForgetMemories) ->
             what.into_forget(&entity.whole_namespace(caller, "this would forget what is")?)
         }
     };
-    let receipt = app.engine.forget(what).await?;
+    let receipt = app.forget(what).await?;
     Ok(Output::data(json!({ "receipt": receipt })))
 }

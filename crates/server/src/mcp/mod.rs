@@ -27,8 +27,6 @@ use axum::{
     middleware::{self, Next},
     response::IntoResponse,
 };
-#[cfg(unix)]
-use rmcp::ServiceExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -42,6 +40,8 @@ use rmcp::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
 };
+#[cfg(unix)]
+use rmcp::{ServiceExt, transport::async_rw::AsyncRwTransport};
 use serde_json::{Value, json};
 #[cfg(unix)]
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -122,7 +122,8 @@ fn unknown_version(headers: &HeaderMap, body: &[u8]) -> Option<Value> {
     Some(error)
 }
 
-/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients.
+/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients. A line
+/// of more than [`json_rpc::MAX_LINE`] bytes is dropped: `mnemon mcp` sends none.
 #[cfg(unix)]
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -130,7 +131,8 @@ pub(crate) async fn serve(
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) {
     // A client that goes away before it has introduced itself is no error.
-    let Ok(service) = (Handler { app }).serve((reader, writer)).await else { return };
+    let lines = AsyncRwTransport::new_server(reader, writer).with_max_line_length(json_rpc::MAX_LINE);
+    let Ok(service) = (Handler { app }).serve(lines).await else { return };
     let _ = service.waiting().await;
 }
 
@@ -151,8 +153,9 @@ impl Handler {
 impl Handler {
     /// Replaces the secrets in arguments. Those of requests over HTTP have none left.
     fn without_secrets(&self, arguments: JsonObject) -> JsonObject {
+        let Some(secrets) = &self.app.secrets else { return arguments };
         let mut arguments = Value::Object(arguments);
-        self.app.remove_secrets(&mut arguments);
+        secrets.replace(&mut arguments);
         match arguments {
             Value::Object(arguments) => arguments,
             _ => unreachable!("it was an object"),

@@ -265,5 +265,5 @@ async fn forget(
     PathNamespace(namespace): PathNamespace,
     Json(what): Json<ForgetRequest>,
 ) -> Result<Json<Receipt>, Problem> {
-    Ok(Json(app.engine.forget(what.into_forget(&namespace)).await?))
+    Ok(Json(app.forget(what.into_forget(&namespace)).await?))
 }
