@@ -79,6 +79,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// The messages or documents that a call would return have more bytes than the caller set.
+    #[error("{}", too_large(*.limit, *.is_busy))]
+    AnswerTooLarge {
+        /// The most bytes.
+        limit: usize,
+        /// True if it is the bytes of all answers in work that are too many, so that the same call may succeed later.
+        is_busy: bool,
+    },
+
     /// A document does not have the value that a batch of operations expected. Nothing of the batch was stored.
     #[error(
         "document {key:?} of namespace {namespace:?} was changed meanwhile, so nothing was stored; read it again and repeat the change"
@@ -702,6 +711,15 @@ fn no_previous(kept: Option<&str>, given: &str) -> String {
         }
         None => {
             format!("no previous generation is kept, so there is nothing to roll back to; reindex to {given} instead")
+        }
+    }
+}
+
+fn too_large(limit: usize, is_busy: bool) -> String {
+    match is_busy {
+        true => format!("the answers that are being made have {limit} bytes, the most at a time; try again later"),
+        false => {
+            format!("the answer would have more than {limit} bytes; ask for fewer messages or documents at a time")
         }
     }
 }

@@ -95,6 +95,7 @@ mod model_folders;
 mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
+mod read_budget;
 pub mod recall;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
@@ -250,6 +251,7 @@ pub use model_folders::Model;
 #[cfg(feature = "onnx")]
 #[doc(inline)]
 pub use onnx::{OnnxEmbedder, OnnxOptions};
+// For the server, which bounds the bytes of its answers.
 #[doc(inline)]
 pub use recall::{Hit, Hits, Query, Scope};
 #[cfg(feature = "tiktoken")]
@@ -257,6 +259,8 @@ pub use recall::{Hit, Hits, Query, Scope};
 pub use tokens::Tiktoken;
 #[doc(inline)]
 pub use tokens::TokenCounter;
+#[doc(hidden)]
+pub use {read_budget::ReadBudget, store::PlacedMessage};
 
 // For the Python package, whose calls wait in two ways.
 #[doc(hidden)]

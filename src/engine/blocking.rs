@@ -5,6 +5,7 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use serde_json::{Map, Value};
@@ -27,11 +28,11 @@ use crate::{
     ids::Namespace,
     journal::{JournalEntry, Replay},
     lexical::Language,
-    message::Message,
+    message::{Message, Timestamp},
     recall::{Hits, Query, Scope},
     store::{
-        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo,
-        StoredBlock, TransferReport,
+        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PlacedMessage, PurgeReport,
+        SessionInfo, StoredBlock, TransferReport,
     },
 };
 
@@ -78,25 +79,29 @@ impl BlockingEngine<'_> {
         fn replay(entry: &JournalEntry) -> Result<Replay>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
         fn versions(namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>>;
+        fn version_page(namespace: &Namespace, id: &str, after: Option<Timestamp>, limit: usize, bytes: usize) -> Result<Vec<MessageVersion>>;
         fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
         fn session_page(namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
+        fn block_names(namespace: &Namespace) -> Result<Vec<(Option<String>, String)>>;
+        fn block(namespace: &Namespace, session: Option<&str>, name: &str) -> Result<Option<StoredBlock>>;
         fn failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
         fn retry_failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
-        fn placed_history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Option<Vec<(bool, Message)>>>;
+        fn history_before(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize, bytes: usize) -> Result<Option<Vec<PlacedMessage>>>;
+        fn history_after(namespace: &Namespace, session: &str, after: Option<u64>, limit: usize, bytes: usize) -> Result<Vec<PlacedMessage>>;
         fn vectors(namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
-        fn numbered_history(namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
         fn delete_namespace(namespace: &Namespace) -> Result<u64>;
         fn namespaces(prefix: Option<&Namespace>, after: Option<&NamespaceCursor>, limit: usize) -> Result<NamespacePage>;
         fn count_namespaces(prefix: Option<&Namespace>) -> Result<NamespaceTotals>;
         fn delete_namespaces(prefix: &Namespace) -> Result<NamespaceTotals>;
+        fn delete_namespaces_within(prefix: &Namespace, time: Duration) -> Result<(NamespaceTotals, bool)>;
         fn forget(what: Forget) -> Result<Receipt>;
         fn audit() -> Result<Audit>;
         fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;

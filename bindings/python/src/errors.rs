@@ -22,6 +22,7 @@ macro_rules! exceptions {
 }
 
 exceptions! {
+    AnswerTooLarge => InvalidQueryError,
     Block => BlockError,
     Chat => ChatError,
     ChatUnavailable => ChatError,

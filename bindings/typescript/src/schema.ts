@@ -975,6 +975,8 @@ export interface components {
              * @description Number of messages, or of documents, that were deleted.
              */
             deleted: number;
+            /** @description True if the time of the request was over before all was deleted: the same request goes on. */
+            more?: boolean;
         };
         /** @description A JSON value that is stored under a key of a namespace. */
         Document: {
@@ -1919,6 +1921,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description The namespaces. Name one at least, here or in `under`.
              * @default []
@@ -2062,6 +2066,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
              * @default true

@@ -41,6 +41,7 @@ mod openapi;
 mod page;
 mod problem;
 mod secrets;
+mod sent;
 mod settings;
 #[cfg(unix)]
 pub mod socket;
@@ -285,7 +286,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(of_the_server)
         .merge(mcp::http(app))
         .merge(mem0::routes(app))
-        .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
+        .fallback(|| async { Problem::no_route() })
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))

@@ -58,7 +58,12 @@ fn secrets_are_removed_from_messages_if_that_is_asked_for() {
     let db = Db::new();
     let output = ingest(&db, &["--namespace", "a", "--remove-secrets"], &lines);
     let report = json(&output.stdout);
-    assert_eq!((output.code, &report["new"], &report["secrets_removed"]), (0, &json!(3), &json!(4)), "{}", output.stderr);
+    assert_eq!(
+        (output.code, &report["new"], &report["secrets_removed"]),
+        (0, &json!(3), &json!(4)),
+        "{}",
+        output.stderr
+    );
     assert_eq!(json(&ingest(&db, &["--namespace", "a", "--remove-secrets"], &lines).stdout)["unchanged"], 3);
     let engine = mnemon::Engine::open(&db.path).unwrap();
     let stored = engine.blocking().get(&crate::support::namespace("a"), "a").unwrap().unwrap();

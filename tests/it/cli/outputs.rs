@@ -305,7 +305,8 @@ fn new_files_are_private() {
     drop(mnemon::Engine::builder(&db.path).config(config).open().unwrap());
     let history = mnemon::FileHistory::open(path(&db, "history")).unwrap();
     mnemon::HistoryStore::append(&history, "s", &[mnemon::Message::user("hello")]).unwrap();
-    let mut files: Vec<PathBuf> = fs::read_dir(path(&db, "history")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(path(&db, "history")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.extend(["made.redb", "made.jsonl", "copy.redb", "memory.redb", "cache"].map(|name| path(&db, name)));
     assert_eq!(files.len(), 7, "{files:?}");
     for file in files {

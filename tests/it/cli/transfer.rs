@@ -136,7 +136,10 @@ fn an_older_copy_in_the_place_of_a_database_is_noticed() {
         assert!(matches!(opened, Err(mnemon::Error::OlderDatabase { .. })), "{opened:?}");
     }
     assert_eq!(head(&[&first]).code, 0);
-    let engine = mnemon::Engine::builder(&db.path).config(mnemon::Config::default().anchor(first.parse().unwrap())).open().unwrap();
+    let engine = mnemon::Engine::builder(&db.path)
+        .config(mnemon::Config::default().anchor(first.parse().unwrap()))
+        .open()
+        .unwrap();
     let before = engine.anchor().unwrap();
     engine.blocking().put(&"a".parse().unwrap(), vec![mnemon::Message::user("once more")]).unwrap();
     assert!(engine.anchor().unwrap().may_follow(before) && !before.may_follow(engine.anchor().unwrap()));
