@@ -10,6 +10,7 @@ use crate::encryption::EncryptionKey;
 use crate::{
     encryption::Cipher,
     error::{Error, Result, setters},
+    ids::Anchor,
 };
 
 /// The index that vectors are searched with.
@@ -329,6 +330,10 @@ pub struct Config {
     /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`DatabaseFile::stats`](crate::DatabaseFile::stats),
     /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). Default: true.
     pub other_readers: bool,
+    /// A commit that the database must have, as [`Engine::anchor`](crate::Engine::anchor) returned it: the opening of an older
+    /// copy of it, or of another file, fails with [`Error::OlderDatabase`]. A copy that got more commits since than the
+    /// anchor has is not told. Default: none.
+    pub anchor: Option<Anchor>,
     /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
     /// opening of a database that was created with it. Feature `encryption`. Default: none.
     #[cfg(feature = "encryption")]
@@ -366,6 +371,7 @@ impl Default for Config {
             durability: Durability::Disk,
             two_phase_commit: false,
             other_readers: true,
+            anchor: None,
             #[cfg(feature = "encryption")]
             encryption_key: None,
         }
@@ -404,6 +410,12 @@ impl Config {
     /// Sets [`target_recall`](field@Config::target_recall).
     pub fn target_recall(mut self, recall: f64) -> Self {
         self.target_recall = Some(recall);
+        self
+    }
+
+    /// Sets [`anchor`](field@Config::anchor).
+    pub fn anchor(mut self, anchor: Anchor) -> Self {
+        self.anchor = Some(anchor);
         self
     }
 

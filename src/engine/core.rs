@@ -187,6 +187,11 @@ impl Core {
         }
     }
 
+    /// Runs `work` on the calling thread. As with [`Core::run`], an error of the file that another call met is named.
+    pub(super) fn run_here<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+        work(self).map_err(|error| self.store().explain(error))
+    }
+
     /// Refuses new operations. [`Core::close`] must follow.
     pub(super) fn begin_closing(&self) {
         self.executor().begin_closing();

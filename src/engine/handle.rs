@@ -14,7 +14,8 @@ use crate::{
     config::Precision,
     embed::Embedder,
     error::{Result, impl_debug},
-    ids::ModelIdentity,
+    ids::{Anchor, ModelIdentity},
+    read_budget::ReadBudget,
 };
 
 /// A long-term memory in one file.
@@ -44,6 +45,7 @@ use crate::{
 pub struct Engine {
     // Dropped in this order: whoever drops the last handle finds the core used by operations in flight alone.
     core: Arc<Core>,
+    read_budget: Option<ReadBudget>,
     _last: Arc<LastHandle>,
 }
 
@@ -61,7 +63,14 @@ impl Engine {
         core.set_this();
         start_expiry(&core)?;
         pulls::start(&core)?;
-        Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
+        Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core, read_budget: None })
+    }
+
+    /// Returns a handle whose recalls, its reads and searches of messages and of documents, and its lists of versions fail with
+    /// [`Error::AnswerTooLarge`](crate::Error::AnswerTooLarge) before they return more bytes than the budget has left.
+    #[doc(hidden)]
+    pub fn within(&self, budget: &ReadBudget) -> Engine {
+        Engine { read_budget: Some(budget.clone()), ..self.clone() }
     }
 
     /// Returns the model of the serving generation: after an [`Engine::reindex`], the new one.
@@ -92,6 +101,15 @@ impl Engine {
         self.core.shared.store.check_name()
     }
 
+    /// Returns the number and the id of the last commit, which [`Config::anchor`](field@crate::Config::anchor) expects at a
+    /// later opening. The last call before the engine is closed leaves the fewest commits unchecked.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
+    pub fn anchor(&self) -> Result<Anchor> {
+        self.core.shared.store.view(|snapshot| snapshot.anchor())
+    }
+
     /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last
     /// handle waits on the calling thread instead. Both wait for operations in flight and for a batch that is being
     /// embedded, about a second at most, and for memory blocks, up to
@@ -110,6 +128,10 @@ impl Engine {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    pub(super) fn read_budget(&self) -> Option<&ReadBudget> {
+        self.read_budget.as_ref()
     }
 }
 

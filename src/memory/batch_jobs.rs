@@ -16,7 +16,7 @@ use super::open_memory::OpenMemory;
 use crate::{
     block::{AfterForget, BatchOrigin, FlushedBatch, InstructionBlock, MemoryBlock},
     engine::{JobOutcome, Lane, WeakEngine},
-    error::{Error, Result},
+    error::{Error, Result, chain},
     message::Message,
     store::{BlockKey, BlockState, HANDED_OVER, StoredBatch},
 };
@@ -276,14 +276,13 @@ fn wait_time(error: &Error, first: Duration, attempts: u32) -> Duration {
     doubled.min(LONGEST_RETRY).max(wanted.min(LONGEST_WANTED))
 }
 
-/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`].
+/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`]. The error of a block is given its name by whoever
+/// reports it.
 fn reason(error: &Error) -> String {
-    let mut reason = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        reason = format!("{reason}: {error}");
-        source = error.source();
-    }
+    let mut reason = match error {
+        Error::Block { reason, .. } => reason.clone(),
+        error => chain(error),
+    };
     reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
 }

@@ -128,19 +128,38 @@ impl<T: Tables> Blocks<'_, T> {
 
     /// The states of all blocks of a namespace: those of the sessions, and then those that they share.
     pub(crate) fn all(&self, namespace: NamespaceId) -> Result<Vec<StoredBlock>> {
+        let names = self.names(namespace)?.into_iter();
+        names.filter_map(|(session, name)| self.one(namespace, session, &name).transpose()).collect()
+    }
+
+    /// The sessions and the names of these blocks, in the same order.
+    pub(crate) fn names(&self, namespace: NamespaceId) -> Result<Vec<(Option<String>, String)>> {
         let sessions = Sessions(self.0).names(namespace)?;
         let mut found = Vec::new();
         for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
-            let (key, value) = entry?;
+            let (key, _) = entry?;
             let (_, home, name) = key.value();
-            let state = codec::decode(value.value()).and_then(|BlockRecord { state, revision }| {
-                let state = serde_json::from_str(&state);
-                Ok((state.map_err(|error| Error::corrupted(format!("its state holds bad JSON: {error}")))?, revision))
-            });
-            let (state, revision) = state.map_err(|error: Error| error.within(|| format!("block {name:?}")))?;
-            found.push(StoredBlock { name: name.to_owned(), session: sessions.get(&home).cloned(), state, revision });
+            found.push((sessions.get(&home).cloned(), name.to_owned()));
         }
         Ok(found)
+    }
+
+    /// The state of a block of a session, or of one that all sessions share.
+    pub(crate) fn one(
+        &self,
+        namespace: NamespaceId,
+        session: Option<String>,
+        name: &str,
+    ) -> Result<Option<StoredBlock>> {
+        let home = session.as_deref().map_or(Ok(Some(SHARED)), |of| Sessions(self.0).number(namespace, of))?;
+        let Some(BlockRecord { state, revision }) = home.map_or(Ok(None), |home| self.record(namespace, home, name))?
+        else {
+            return Ok(None);
+        };
+        let state = serde_json::from_str(&state).map_err(|error| {
+            Error::corrupted(format!("its state holds bad JSON: {error}")).within(|| format!("block {name:?}"))
+        })?;
+        Ok(Some(StoredBlock { name: name.to_owned(), session, state, revision }))
     }
 
     /// The batches of a namespace that blocks gave up.

@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
+    read_budget::json_bytes,
 };
 
 /// The bit that tells the number of a companion from that of its owner. No database has so many namespaces.
@@ -108,7 +109,8 @@ impl<T: Tables> Documents<'_, T> {
             if !key.starts_with(prefix) {
                 break;
             }
-            if self.get(namespace, &key, now)?.is_some() {
+            let found = record(&documents, namespace.0, &key)?.map(StoredDocument::try_from).transpose()?;
+            if found.is_some_and(|document| !document.is_expired(now)) {
                 return Ok(Some(key));
             }
         }
@@ -191,6 +193,11 @@ impl<T: Tables> Documents<'_, T> {
 }
 
 impl StoredDocument {
+    /// Returns about how many bytes the value takes in memory and in an answer.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Value>() + json_bytes(&self.value)
+    }
+
     /// Parses the value of the document with this key.
     ///
     /// # Errors

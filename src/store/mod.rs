@@ -32,6 +32,7 @@ mod row_layout;
 mod namespaces;
 mod sessions;
 
+mod anchor;
 mod audit;
 mod journal;
 mod put_times;
@@ -139,7 +140,8 @@ pub(crate) use row_layout::RowMeta;
 pub use salvage::SalvageReport;
 pub(crate) use salvage::salvage;
 pub(crate) use segments::SegmentInfo;
-pub(crate) use sessions::{CostedMessage, FlushedWindow, MessageReader, StoredBatch};
+pub use sessions::PlacedMessage;
+pub(crate) use sessions::{CostedMessage, FlushedWindow, MessageReader, SizedMessage, StoredBatch};
 pub use stats::{SessionInfo, StorageSizes};
 pub(crate) use stats::{namespace_counts, session_infos, sizes};
 pub(crate) use transaction::{Snapshot, Transaction};

@@ -68,6 +68,8 @@ use crate::{
 ///   crash. Default: `False`.
 /// - `shared_timeout`: seconds that a call of a shared database waits for Postgres, 0.01 to 3,600; a change that waits behind
 ///   another one, twice as long. Default: 10.
+/// - `anchor`: a commit that the database must have, as `Engine.anchor` returned it: an older copy in its place raises
+///   `OlderDatabaseError`. Default: `None`.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Config {
@@ -179,6 +181,10 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "embedding_cache_file" => {
             config.embedding_cache_file =
                 optional().map(|path| Ok::<_, PyErr>(path.extract::<FilePath>()?.0)).transpose()?;
+        }
+        "anchor" => {
+            let anchor = optional().map(|value| value.extract::<Text>()?.parse().map_err(failed));
+            config.anchor = anchor.transpose()?;
         }
         "encryption_key" => config.encryption_key = optional().map(key).transpose()?,
         _ => return Err(invalid(py, "there is no such setting; help(mnemon.Config) lists all")),

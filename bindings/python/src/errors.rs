@@ -22,6 +22,7 @@ macro_rules! exceptions {
 }
 
 exceptions! {
+    AnswerTooLarge => InvalidQueryError,
     Block => BlockError,
     Chat => ChatError,
     ChatUnavailable => ChatError,
@@ -29,6 +30,7 @@ exceptions! {
     Closed => ClosedError,
     Corrupted => CorruptedError "python -m mnemon salvage",
     DatabaseLocked => DatabaseLockedError "Engine(path, read_only=True)",
+    DatabaseMoved => DatabaseMovedError "Engine(path)",
     DatabaseNotFound => DatabaseNotFoundError "Engine(path)",
     DeadlineExceeded => DeadlineExceededError,
     DeviceUnavailable => DeviceUnavailableError,
@@ -59,6 +61,7 @@ exceptions! {
     NoPrevious => NoPreviousError,
     NotADatabase => NotADatabaseError,
     NotEncrypted => NotEncryptedError "leave out Config(encryption_key=...)",
+    OlderDatabase => OlderDatabaseError "Engine(path)",
     OutcomeUnknown => OutcomeUnknownError,
     MessagesChanged => MessagesChangedError,
     Panicked => PanickedError,

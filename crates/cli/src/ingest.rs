@@ -9,9 +9,10 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
-    Config, Engine, Error, Language, Message, Namespace, Precision, PutReport,
+    Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
     format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, Source, SourceFile, TimeZone},
 };
+use mnemon_secrets::Secrets;
 use serde::Serialize;
 
 use crate::{
@@ -76,6 +77,10 @@ pub(crate) struct Args {
     /// The time zone of times that have none, such as Europe/Berlin or +02:00. Default: UTC.
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<TimeZone>,
+    /// Replace keys, tokens, passwords beside their names and card numbers by marks such as [key removed] before anything is
+    /// stored, as `mnemon serve --remove-secrets` does. Known forms alone are found; see docs/server.md.
+    #[arg(long)]
+    remove_secrets: bool,
     #[command(flatten)]
     link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
@@ -151,6 +156,8 @@ struct Report {
     replaced: u64,
     unchanged: u64,
     skipped: u64,
+    /// Secrets that were replaced by marks.
+    secrets_removed: u64,
     /// Texts whose vectors were found in the cache.
     cache_hits: u64,
     /// Texts that the model embedded.
@@ -188,7 +195,8 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     }
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let mut ingest = Ingest { engine, args, progress, report: Report::default(), with_language };
+    let secrets = args.remove_secrets.then(Secrets::new);
+    let mut ingest = Ingest { engine, args, secrets, progress, report: Report::default(), with_language };
     for file in &args.files {
         let stopped = ingest.file(file);
         // After a bad line too: the messages before it must be searchable.
@@ -215,6 +223,9 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
             output::count("replaced", report.replaced)?;
             output::count("unchanged", report.unchanged)?;
             output::count("skipped", report.skipped)?;
+            if report.secrets_removed > 0 {
+                output::count("secrets removed", report.secrets_removed)?;
+            }
             output::line(&format!(
                 "texts: {} embedded, {} found in the cache",
                 report.cache_misses, report.cache_hits
@@ -244,6 +255,8 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
 struct Ingest<'a> {
     engine: &'a Engine,
     args: &'a Args,
+    /// Replaces the secrets in messages, if they are to be.
+    secrets: Option<Secrets>,
     progress: Progress,
     report: Report,
     /// The namespaces whose language this command has set.
@@ -315,21 +328,20 @@ impl Ingest<'_> {
 impl IngestFile<'_, '_> {
     /// Takes all messages that were found together, or none if the command stops at one of them.
     fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
-        let report = &mut self.ingest.report;
         for note in &found.notes {
             self.ingest.progress.note(note);
         }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
             let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
-            match line.and_then(|line| self.reader.place(line)) {
+            match line.and_then(|line| self.place(line)) {
                 Ok(message) => messages.push(message),
                 Err(error) if self.ingest.args.skip_bad => {
                     self.ingest.progress.note(&format!("skipped {error:#}"));
-                    report.skipped += 1;
+                    self.ingest.report.skipped += 1;
                 }
                 Err(error) => {
-                    let is_first = self.batch.is_empty() && report.messages() == 0;
+                    let is_first = self.batch.is_empty() && self.ingest.report.messages() == 0;
                     let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
                     return Err(error.context(format!(
                         "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
@@ -342,9 +354,18 @@ impl IngestFile<'_, '_> {
         if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
     }
 
+    /// Returns a message with its namespace, and without its secrets if they are to be removed.
+    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        if let Some(secrets) = &self.ingest.secrets {
+            let removed = secrets.replace_in_message(&mut line.message)?.len();
+            self.ingest.report.secrets_removed += removed as u64;
+        }
+        self.reader.place(line)
+    }
+
     /// Stores the batch, in one commit.
     fn put(&mut self, bytes_read: u64) -> anyhow::Result<()> {
-        let Ingest { engine, args, progress, report, with_language } = &mut *self.ingest;
+        let Ingest { engine, args, progress, report, with_language, .. } = &mut *self.ingest;
         if let Some(language) = args.language {
             for (namespace, _) in &self.batch {
                 // Before the messages are stored: a later change of the language analyses them again.

@@ -17,6 +17,7 @@ mod metrics;
 mod output;
 mod output_file;
 mod progress;
+mod signals;
 mod svg;
 mod usage;
 mod vectors;
@@ -200,6 +201,12 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     if let Err(error) = database::refuse_shared(cli.shared.is_some(), cli.freshness.is_some()) {
         output::error(error.to_string(), Status::USAGE.0);
         return Status::USAGE.0;
+    }
+    // The server ends in its own order.
+    if !matches!(cli.command, Command::Serve(_))
+        && let Err(error) = signals::remove_temporary_files()
+    {
+        output::note(format!("signals are not caught, and may leave temporary files: {error}"));
     }
     match cli.command.run(cli.format) {
         Ok(Status(status)) => status,

@@ -54,6 +54,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
+    pub(crate) fn no_route() -> Self {
+        Self::not_found("there is no such route; /v1/openapi.json lists them")
+    }
+
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
@@ -100,6 +104,8 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, kind) = match &error {
+            Error::AnswerTooLarge { is_busy: true, .. } => return Problem::overloaded(),
+            Error::AnswerTooLarge { .. } => (StatusCode::BAD_REQUEST, "invalid-query"),
             Error::InvalidNamespace { .. } => (StatusCode::BAD_REQUEST, "invalid-namespace"),
             Error::InvalidCursor { .. } => (StatusCode::BAD_REQUEST, "invalid-cursor"),
             Error::InvalidMessage { .. } => (StatusCode::BAD_REQUEST, "invalid-message"),
@@ -150,6 +156,7 @@ fn detail(error: &Error) -> String {
             request, or tell whoever runs the server, who can put the file back or start the server again"
                 .to_owned()
         }
+        Error::Closed => "the server ends; repeat the request when it runs again".to_owned(),
         error => error.to_string(),
     }
 }

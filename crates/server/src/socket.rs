@@ -251,6 +251,7 @@ impl Socket {
                 }
                 Some(Err(error)) => {
                     tracing::warn!(%error, "a connection to the socket was not accepted");
+                    app.idle_connections.oust_oldest();
                     tokio::time::sleep(PAUSE).await;
                 }
                 None => {}
@@ -328,6 +329,7 @@ fn absolute(db: &Path) -> anyhow::Result<PathBuf> {
 
 /// Returns the number of this process' user: the owner of the files that it makes.
 fn user() -> anyhow::Result<u32> {
-    let probe = tempfile::tempfile().context("making a temporary file")?;
+    let folder = std::env::temp_dir();
+    let probe = tempfile::tempfile_in(&folder).with_context(|| format!("making a file in {}", folder.display()))?;
     Ok(probe.metadata()?.uid())
 }

@@ -108,9 +108,19 @@ struct SecretLabels {
     kind: &'static str,
 }
 
+/// Counts secrets that were replaced, by kind.
+#[derive(Clone, Default)]
+pub(crate) struct RemovedSecrets(Family<SecretLabels, Counter>);
+
+impl RemovedSecrets {
+    pub(crate) fn count(&self, kind: &'static str) {
+        self.0.get_or_create(&SecretLabels { kind }).inc();
+    }
+}
+
 pub(crate) struct Metrics {
     registry: Registry,
-    secrets: Family<SecretLabels, Counter>,
+    pub(crate) secrets: RemovedSecrets,
     pub(crate) formation: FormationMetrics,
     requests: Family<Labels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
@@ -131,7 +141,7 @@ impl Metrics {
         let metrics = Metrics {
             formation: FormationMetrics::default(),
             requests: Family::default(),
-            secrets: Family::default(),
+            secrets: RemovedSecrets::default(),
             seconds,
             memory_budget: Gauge::default(),
             memory_used: Gauge::default(),
@@ -157,8 +167,8 @@ impl Metrics {
         registry.register("formation_failures", "Batches on which a block failed", failures);
         let down = "1 if the language model did not answer the last call: it is down, or refuses key, account or name";
         registry.register("formation_model_down", down, model_down);
-        let secrets = "Secrets in requests that were replaced by a mark";
-        registry.register("secrets_removed", secrets, metrics.secrets.clone());
+        let secrets = "Secrets in requests and answers of the model that were replaced by a mark";
+        registry.register("secrets_removed", secrets, metrics.secrets.0.clone());
         Metrics { registry, ..metrics }
     }
 
@@ -168,11 +178,6 @@ impl Metrics {
         let labels = Labels { method: method.to_owned(), route: route.to_owned(), status: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.seconds.get_or_create(&RouteLabels { route: route.to_owned() }).observe(elapsed.as_secs_f64());
-    }
-
-    /// Notes that a secret of this kind was replaced.
-    pub(crate) fn removed_secret(&self, kind: &'static str) {
-        self.secrets.get_or_create(&SecretLabels { kind }).inc();
     }
 
     /// Notes that a namespace was searched.

@@ -249,7 +249,7 @@ fn a_hook_waits_no_longer_than_its_deadline() {
     let transcript = folder.transcript("a.jsonl", CLAUDE_CODE);
     let event = |name: &str| {
         json!({
-            "hook_event_name": name, "session_id": "n", "cwd": folder.work.path(), "prompt": "harbour simulator port?",
+            "hook_event_name": name, "session_id": HARBOUR, "cwd": folder.work.path(), "prompt": "harbour simulator port?",
             "transcript_path": transcript, "source": "startup",
         })
     };

@@ -161,6 +161,9 @@ class AsyncEngine:
     async def set_language(self, namespace: str, language: str) -> None:
         await wait(self.engine.set_language, namespace, language)
 
+    async def anchor(self) -> str:
+        return await wait(self.engine.anchor)
+
     async def stats(self) -> dict[str, Any]:
         return await wait(self.engine.stats)
 

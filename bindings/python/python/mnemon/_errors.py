@@ -102,6 +102,17 @@ class DatabaseNotFoundError(MnemonError, FileNotFoundError):
     """There is no database of this path, and `create=False` or `read_only=True` was given."""
 
 
+class DatabaseMovedError(MnemonError):
+    """The file of the database was moved, removed or replaced while it was open, so nothing was changed.
+
+    Put the file back, or close the engine and open what the path leads to now.
+    """
+
+
+class OlderDatabaseError(MnemonError):
+    """The file lacks the commit of `Config(anchor=...)`: an older copy, or another database, was put in its place."""
+
+
 class DatabaseLockedError(MnemonError):
     """The file is open already, in another process or in this one; the text says in which, if the system tells.
 

@@ -35,7 +35,7 @@ use self::{
     config::{Block, Rule, Rules},
     usage::{Counted, CountedModel, Counts, Usage},
 };
-use crate::{access::DailyLimit, settings::Llm, telemetry::FormationMetrics};
+use crate::{access::DailyLimit, secrets::SecretRemoval, settings::Llm, telemetry::FormationMetrics};
 
 /// Time between the end of a session's idle time and the look for its batches.
 const AFTER_IDLE: Duration = Duration::from_secs(1);
@@ -109,13 +109,20 @@ fn client(Llm { url, model, key_file, timeout }: &Llm) -> anyhow::Result<OpenAiC
 pub(crate) struct Formation {
     plan: Plan,
     usage: Arc<Usage>,
+    /// Replaces secrets in what the model answers, if the server is to.
+    secrets: Option<Arc<SecretRemoval>>,
     /// Sessions that wait for the end of their idle time, with the time at which they are looked at.
     idle: Mutex<HashMap<(Namespace, String), Instant>>,
 }
 
 impl Formation {
-    pub(crate) fn new(plan: Plan, limits: Vec<DailyLimit>, metrics: FormationMetrics) -> Self {
-        Formation { plan, usage: Arc::new(Usage::new(limits, metrics)), idle: Mutex::default() }
+    pub(crate) fn new(
+        plan: Plan,
+        limits: Vec<DailyLimit>,
+        metrics: FormationMetrics,
+        secrets: Option<Arc<SecretRemoval>>,
+    ) -> Self {
+        Formation { plan, usage: Arc::new(Usage::new(limits, metrics)), secrets, idle: Mutex::default() }
     }
 
     /// Returns the builder of a session's memory, with the limits and the blocks of its namespace.
@@ -179,9 +186,12 @@ impl Formation {
 
     fn counted_model(&self, counted: Counted) -> Arc<dyn ChatModel> {
         match &self.plan.model {
-            Some(model) => {
-                Arc::new(CountedModel { model: Arc::new(model.clone()), usage: Arc::clone(&self.usage), counted })
-            }
+            Some(model) => Arc::new(CountedModel {
+                model: Arc::new(model.clone()),
+                usage: Arc::clone(&self.usage),
+                counted,
+                secrets: self.secrets.clone(),
+            }),
             None => Arc::new(|_: &ChatRequest| {
                 Err(Error::InvalidConfig {
                     reason: "this server has no language model; start it with --llm".to_owned(),

@@ -20,7 +20,7 @@ use mnemon::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{access::DailyLimit, telemetry::FormationMetrics};
+use crate::{access::DailyLimit, secrets::SecretRemoval, telemetry::FormationMetrics};
 
 /// The most bytes of an answer that a block is given. The client reads 8 MiB at most.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -203,11 +203,12 @@ fn covers(limit: &DailyLimit, namespace: &Namespace) -> bool {
     limit.prefix.as_ref().is_none_or(|prefix| namespace.starts_with(prefix))
 }
 
-/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded.
+/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded and without secrets, if the server removes them.
 pub(crate) struct CountedModel {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) counted: Counted,
+    pub(crate) secrets: Option<Arc<SecretRemoval>>,
 }
 
 impl CountedModel {
@@ -229,7 +230,13 @@ impl CountedModel {
                 retry_after: None,
                 source: None,
             }),
-            answer => answer,
+            Ok(mut answer) => {
+                if let Some(secrets) = &self.secrets {
+                    secrets.replace_in_message(&mut answer.message)?;
+                }
+                Ok(answer)
+            }
+            Err(error) => Err(error),
         }
     }
 }

@@ -40,7 +40,8 @@ pub(super) async fn delete_all_memories(
             app.engine.delete(&namespace, ids).await?
         }
         (Some(session), None) => {
-            let messages = app.engine.history(&namespace, session).await?.len() as u64;
+            let sessions = app.engine.sessions(&namespace).await?;
+            let messages = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.messages);
             match app.engine.delete_session(&namespace, session).await {
                 Ok(()) => messages,
                 // There is no such session, or another request deleted it meanwhile.

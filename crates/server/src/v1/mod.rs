@@ -56,8 +56,10 @@ pub(crate) fn routes() -> Vec<Route> {
     .collect()
 }
 
-pub(crate) async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+/// Answers 200, and how clients of the socket find out which server it is that runs already.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+    let removes_secrets = app.secrets.is_some();
+    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION"), "removes_secrets": removes_secrets }))
 }
 
 /// Answers 200 while the database can be read.
