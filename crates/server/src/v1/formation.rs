@@ -185,12 +185,12 @@ async fn overview(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Overview>, Problem> {
     let after: Option<(String, String, String, u32)> = bounds::decode_cursor(page.cursor.as_deref())?;
-    let mut failed = app.engine.failed_batches(caller.list_prefix(None)?.as_ref()).await?;
+    let mut failed = app.reader().failed_batches(caller.list_prefix(None)?.as_ref()).await?;
     let key = |failed: &FailedBatch| {
         (failed.namespace.to_string(), failed.session.clone(), failed.block.clone(), failed.batch)
     };
     failed.sort_by_cached_key(key);
-    let (failed, next) = bounds::page(failed, after.as_ref(), page.limit, key, |failed| failed.reason.len())?;
+    let (failed, next) = bounds::page(failed, after.as_ref(), page.limit, key)?;
     Ok(Json(Overview { model: app.formation.model(), failed, next }))
 }
 
@@ -240,10 +240,8 @@ async fn updates(
     PathNamespace(namespace): PathNamespace,
     Query(query): Query<UpdatesQuery>,
 ) -> Result<Json<Updates>, Problem> {
-    let collection = Collection::new(&app.engine, &namespace);
-    let mut updates = collection.updates(bounds::page_limit(query.limit)?).await?;
-    let bytes = updates.iter().map(|update| serde_json::to_string(update).map_or(0, |json| json.len()));
-    updates.truncate(bounds::within_bytes(bytes));
+    let collection = Collection::new(&app.reader(), &namespace);
+    let updates = collection.updates(bounds::page_limit(query.limit)?).await?;
     Ok(Json(Updates { updates }))
 }
 
