@@ -677,6 +677,14 @@ impl Error {
         Error::Corrupted { what: what.into() }
     }
 
+    /// Returns the cause of [`Error::Storage`], for another error of its kind; the text of any other error.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Error::Storage(source) => chain(&**source),
+            error => chain(error),
+        }
+    }
+
     /// Adds the place of the damage to [`Error::Corrupted`].
     pub(crate) fn within(self, place: impl FnOnce() -> String) -> Self {
         match self {

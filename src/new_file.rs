@@ -36,6 +36,7 @@ pub struct TemporaryName(PathBuf);
 static TEMPORARY_NAMES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 impl TemporaryName {
+    /// Creates the name of a temporary file.
     pub fn new(path: PathBuf) -> Self {
         TEMPORARY_NAMES.lock().insert(path.clone());
         TemporaryName(path)

@@ -456,7 +456,7 @@ impl Store {
                 Ok(handle)
             }
             Err(error) => {
-                *state = State::Failed { last, cause: crate::error::chain(&error), at: Instant::now() };
+                *state = State::Failed { last, cause: error.cause(), at: Instant::now() };
                 Err(error)
             }
         }

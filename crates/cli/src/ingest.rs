@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
-    Config, Engine, Error, Language, Message, Namespace, Precision, PutReport,
+    Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
     format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, Source, SourceFile, TimeZone},
 };
 use mnemon_secrets::Secrets;
@@ -328,27 +328,20 @@ impl Ingest<'_> {
 impl IngestFile<'_, '_> {
     /// Takes all messages that were found together, or none if the command stops at one of them.
     fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
-        let Ingest { args, progress, report, secrets, .. } = &mut *self.ingest;
         for note in &found.notes {
-            progress.note(note);
+            self.ingest.progress.note(note);
         }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
             let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
-            let placed = line.and_then(|mut line| {
-                if let Some(secrets) = secrets {
-                    report.secrets_removed += secrets.replace_in_message(&mut line.message)?.len() as u64;
-                }
-                self.reader.place(line)
-            });
-            match placed {
+            match line.and_then(|line| self.place(line)) {
                 Ok(message) => messages.push(message),
-                Err(error) if args.skip_bad => {
-                    progress.note(&format!("skipped {error:#}"));
-                    report.skipped += 1;
+                Err(error) if self.ingest.args.skip_bad => {
+                    self.ingest.progress.note(&format!("skipped {error:#}"));
+                    self.ingest.report.skipped += 1;
                 }
                 Err(error) => {
-                    let is_first = self.batch.is_empty() && report.messages() == 0;
+                    let is_first = self.batch.is_empty() && self.ingest.report.messages() == 0;
                     let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
                     return Err(error.context(format!(
                         "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
@@ -359,6 +352,15 @@ impl IngestFile<'_, '_> {
         }
         self.batch.append(&mut messages);
         if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
+    }
+
+    /// Returns a message with its namespace, and without its secrets if they are to be removed.
+    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        if let Some(secrets) = &self.ingest.secrets {
+            let removed = secrets.replace_in_message(&mut line.message)?.len();
+            self.ingest.report.secrets_removed += removed as u64;
+        }
+        self.reader.place(line)
     }
 
     /// Stores the batch, in one commit.

@@ -313,8 +313,8 @@ impl Shim {
         let process = process.map(|process| format!(" (process {process})")).unwrap_or_default();
         let db = self.server.args.db.display();
         let message = format!(
-            "the memory server of {db}{process} has said nothing for {} s: it is stopped, or hangs; {STORED_OR_NOT}. If it does \
-             not go on, end it: the next call starts another",
+            "the memory server of {db}{process} has said nothing for {} s: it is stopped, hangs, or has no room for a connection; \
+             {STORED_OR_NOT}. If it does not go on, end it: the next call starts another",
             MAX_SILENCE.as_secs()
         );
         self.fail_all(&message).await

@@ -148,17 +148,24 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
             "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
         )));
     }
-    let body = without_secrets(app, body)?;
+    let body = without_secrets(app, body).await?;
     Ok((Request::from_parts(head, Body::from(body)), share))
 }
 
-/// Replaces the secrets in a body, if this server is to. It cannot in a body that is no text.
-fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
-    let Some(secrets) = &app.secrets else { return Ok(body) };
-    let text = str::from_utf8(&body).map_err(|error| {
-        Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}"))
-    })?;
-    Ok(secrets.replace_in_body(text).map_or(body, Bytes::from))
+/// Replaces the secrets in a body, if this server is to. It cannot in a body that is no text. A large one takes a thread of its own.
+async fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
+    let Some(secrets) = app.secrets.clone() else { return Ok(body) };
+    let is_small = body.len() <= SMALL_BODY;
+    let replace = move || {
+        let text = str::from_utf8(&body).map_err(|error| {
+            Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}"))
+        })?;
+        Ok(secrets.replace_in_body(text).map_or_else(|| body.clone(), Bytes::from))
+    };
+    match is_small {
+        true => replace(),
+        false => tokio::task::spawn_blocking(replace).await.expect("the removal of secrets does not panic"),
+    }
 }
 
 async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {

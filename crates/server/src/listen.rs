@@ -241,11 +241,12 @@ impl Signals {
         })
     }
 
-    async fn received(mut self) {
+    async fn received(self) {
+        let Signals { mut terminate, mut interrupt, mut hang_up } = self;
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            Some(_) = async { self.hang_up.as_mut()?.recv().await } => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            Some(()) = async { hang_up.as_mut()?.recv().await } => {}
         }
     }
 }

@@ -4,7 +4,7 @@
 //! tool over the socket passes `mcp`, and an answer of the model passes `formation::usage`, before anything else is done with it. So
 //! nothing is stored, searched, noted in the journal or given to a model before.
 
-use mnemon::Message;
+use mnemon::{Error, Message};
 use mnemon_secrets::Secrets;
 use serde_json::Value;
 
@@ -51,9 +51,18 @@ impl SecretRemoval {
     }
 
     /// Replaces the secrets in a message of the language model.
-    pub(crate) fn replace_in_message(&self, message: &mut Message) {
-        let kinds = self.secrets.replace_in_message(message).expect("a message is read as it was written");
+    ///
+    /// # Errors
+    /// [`Error::Chat`]: without its secrets it is no message.
+    pub(crate) fn replace_in_message(&self, message: &mut Message) -> mnemon::Result<()> {
+        let kinds = self.secrets.replace_in_message(message).map_err(|error| Error::Chat {
+            reason: format!("the model's answer has secrets, and is no message without them: {error}"),
+            transient: false,
+            retry_after: None,
+            source: None,
+        })?;
         self.count(kinds);
+        Ok(())
     }
 
     fn count(&self, kinds: Vec<&'static str>) -> bool {

@@ -27,7 +27,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (0, "read_budget", &[], &["error"]),
     (0, "ids", &[], &["error"]),
     (0, "encryption", &[], &["error"]),
-    (0, "config", &[], &["encryption", "error"]),
+    (0, "config", &[], &["encryption", "error", "ids"]),
     (0, "lock", &[], &[]),
     (0, "new_file", &[], &["lock"]),
     (0, "calls", &[], &[]),

@@ -71,9 +71,7 @@ fn no_way_into_the_database_leads_past_the_removal() {
     };
     ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [message(1)] }));
     let arguments = json!({ "command": format!("export\nKEY={}\n", key(2)) }).to_string();
-    let call = json!({ "role": "assistant", "content": null, "tool_calls": [
-        { "id": "c", "type": "function", "function": { "name": "run", "arguments": arguments } },
-    ] });
+    let call = json!({ "role": "assistant", "content": [{ "type": "tool_call", "id": "c", "name": "run", "arguments": arguments }] });
     ok("POST", "/v1/namespaces/a/messages", json!({ "messages": [call] }));
     let third = key(3);
     let (begin, end) = third.split_at(12);

@@ -232,7 +232,7 @@ impl CountedModel {
             }),
             Ok(mut answer) => {
                 if let Some(secrets) = &self.secrets {
-                    secrets.replace_in_message(&mut answer.message);
+                    secrets.replace_in_message(&mut answer.message)?;
                 }
                 Ok(answer)
             }
