@@ -22,6 +22,8 @@ const TYPES: [&str; 3] = ["summary", "file-history-snapshot", "file-history-delt
 const REFUSALS: [&str; 2] = ["the user said:\n", "The user provided the following reason for the rejection:"];
 /// What the agent adds to such words.
 const AFTER_REFUSAL: &str = "\n\nNote: The user's next message may contain";
+/// What the agent adds to answers.
+const AFTER_ANSWERS: &str = ". You can now continue with the user's answers in mind.";
 
 /// Whether a value is a line of a transcript.
 pub(super) fn is_line(value: &Value) -> bool {
@@ -288,7 +290,7 @@ fn answers(text: &str, more: &Value) -> Vec<(String, String)> {
         answers.sort_by_key(|(question, _)| order.iter().position(|asked| asked == question));
         return answers;
     }
-    let text = text.trim_end().trim_end_matches("You can now continue with the user's answers in mind.").trim_end();
+    let text = text.trim_end().trim_end_matches(AFTER_ANSWERS);
     let mut answers = Vec::new();
     let mut rest = text.split_once(": ").map_or("", |(_, rest)| rest);
     while let Some((question, after)) = rest.strip_prefix('"').and_then(|rest| rest.split_once("\"=\"")) {

@@ -294,13 +294,9 @@ impl Ingest<'_> {
                     }
                     self.file(file, format, &mut files, is_single)?;
                 }
+                // Its errors name the other formats.
                 None if is_single => {
-                    // So that its errors are told.
-                    let is_own = matches!(file.head()?.trim_ascii(), [] | [b'{', ..]);
-                    let own = FileFormat::named(OWN).filter(|_| is_own);
-                    let own = own.with_context(|| {
-                        format!("{}: the format is not known; name it with --from {}", file.name, names())
-                    })?;
+                    let own = FileFormat::named(OWN).expect("it is in the table");
                     self.file(file, own, &mut files, is_single)?;
                 }
                 _ => unknown.push(file.name.clone()),

@@ -344,7 +344,7 @@ fn a_file_of_another_format_than_the_given_one_is_told_which_it_has() {
         ("codex", CLAUDE_CODE, "--from claude-code"),
         ("chatgpt", LANGCHAIN, "--from langchain"),
         ("openai", CODEX, "--from codex"),
-        ("codex", "{\"a\": 1}\n", "--from mnemon|claude-code|codex|"),
+        ("codex", "{\"a\": 1}\n", "--from claude-code|codex|"),
         ("auto", "<html>", "--from claude-code|codex|"),
     ] {
         let wrong = from(&db, given, &[], text);
