@@ -6,7 +6,11 @@ use std::{borrow::Borrow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::renderers::SupersededMessages;
-use crate::{block::BlockContent, message::Message, recall::superseding_pairs};
+use crate::{
+    block::BlockContent,
+    message::{Message, Role},
+    recall::{Asked, superseding_pairs},
+};
 
 /// Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,6 +103,7 @@ const MAX_COMPARED: usize = 50;
 
 /// Compares the messages that blocks quote or add with one another and with the last messages of the prompt.
 ///
+/// The last message of the user is the question for which they are compared.
 /// [`Hit::supersedes`](crate::Hit::supersedes) is not enough: the superseding message may not have been recalled because
 /// it is in the prompt already, and not every recalled message is a hit.
 pub(super) fn superseded_messages<'a, M: Borrow<Message>>(
@@ -111,7 +116,9 @@ pub(super) fn superseded_messages<'a, M: Borrow<Message>>(
     if recalled > 0 {
         let last = &messages[messages.len().saturating_sub(MAX_COMPARED)..];
         compared.extend(last.iter().map(M::borrow));
-        for (later, earlier) in superseding_pairs(&compared, recalled) {
+        let question = messages.iter().map(M::borrow).rfind(|message| message.role == Role::User);
+        let asked = question.map(|question| Asked::new(&question.text())).unwrap_or_default();
+        for (later, earlier) in superseding_pairs(&compared, recalled, &asked) {
             superseded.entry(compared[earlier].id.clone()).or_default().push(compared[later].id.clone());
         }
     }

@@ -14,13 +14,14 @@ use super::{
     options::{QueryOptions, RankingStrategy, Unit},
     prepare::PreparedQuery,
     rank::Ranked,
-    same_text::{TermSet, Trigrams, is_duplicate, mark_superseded},
+    same_text::{TermSet, Trigrams, is_duplicate},
     search::{Origin, SearchOutcome, Searcher},
+    updates::{ORDERED_DEPTH, bring_up_to_date},
 };
 use crate::{
     embed::{self, Reranker},
     error::Result,
-    lexical::Analyzer,
+    lexical::{Analyzer, Language},
     message::Message,
     store::{MessageReader, Snapshot, Store},
 };
@@ -79,8 +80,9 @@ pub(crate) fn find_hits(
             pool = pool.saturating_mul(WIDENING);
         };
         if chosen.len() >= options.k || found.is_exhaustive || found.cut_short {
-            let mut hits = keep_positions(choice.order(chosen)?, &options.previous, options.k);
-            mark_superseded(&mut hits);
+            let mut hits = choice.order(chosen)?;
+            bring_up_to_date(&mut hits, &prepared.query.text, found.language());
+            let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
@@ -105,7 +107,8 @@ pub(super) struct Depth {
 
 impl Depth {
     pub(super) fn of(options: &QueryOptions) -> Self {
-        let depth = options.rerank.unwrap_or(0).max(options.k);
+        // The order of the first hits is that of all of these.
+        let depth = options.rerank.unwrap_or(0).max(options.k).max(ORDERED_DEPTH);
         let keeps_order = options.keep_duplicates && options.previous.is_empty() && options.diversity.is_none();
         let hits = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
         let pool = options.unit.messages(hits);
@@ -128,6 +131,11 @@ impl SearchOutcome {
 
     fn origin(&self, ranked: &Ranked) -> &Origin {
         &self.origins[ranked.origin as usize]
+    }
+
+    /// The language of the best candidate's namespace.
+    fn language(&self) -> Language {
+        self.ranked.first().map_or_else(Language::default, |best| self.origin(best).language)
     }
 }
 

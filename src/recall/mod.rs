@@ -8,8 +8,8 @@
 //! - `search` is the searcher of one namespace, `multi_namespace` that of several, which a [`Scope`] names.
 //! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, and `rank`
 //!   turns evidence into scores.
-//! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates and what is out of date, and by
-//!   `arrange`, which joins messages to turns and sessions.
+//! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates, by `updates`, which recognizes what is out of
+//!   date (with the words in `change_words`), and by `arrange`, which joins messages to turns and sessions.
 //!
 //! A loaded namespace is a `namespace`, with the `vectors` and the rows (`row_filter`) of its index. `unindexed` has the
 //! messages that are not embedded yet, `metadata` those that a filter on metadata matches. `load` reads a namespace from
@@ -31,9 +31,11 @@ mod rank;
 mod statistics;
 
 mod arrange;
+mod change_words;
 mod find;
 mod hit;
 mod same_text;
+mod updates;
 
 mod changes;
 mod load;
@@ -57,8 +59,8 @@ pub(crate) use prepare::{PreparedQuery, embed_query};
 pub(crate) use query::check_query_text;
 pub use query::{MAX_QUERY_BYTES, Query};
 pub(crate) use rank::Ranked;
-pub(crate) use same_text::superseding_pairs;
 pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher};
 pub(crate) use unindexed::Unindexed;
+pub(crate) use updates::{Asked, superseding_pairs};
 pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};
