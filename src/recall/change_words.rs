@@ -10,36 +10,25 @@ use crate::lexical::is_unspaced;
 const CHANGED: &[&str] =
     &["actually", "already", "anymore", "currently", "instead", "just", "longer", "now", "still", "today"];
 
-/// Words of statements about a change.
+/// Words that say that something changed.
 const CHANGES: &[&str] = &[
     // English
-    "actually",
     "anymore",
     "became",
-    "becomes",
+    "cancelled",
     "changed",
-    "changes",
     "correction",
     "corrected",
-    "cut",
     "decreased",
-    "dropped",
     "escalated",
     "extended",
-    "finally",
-    "gave",
     "increased",
     "instead",
-    "left",
     "longer",
     "lowered",
     "migrated",
     "moved",
-    "moves",
-    "new",
-    "now",
     "nowadays",
-    "ported",
     "postponed",
     "promoted",
     "pushed",
@@ -61,19 +50,11 @@ const CHANGES: &[&str] = &[
     "succeeds",
     "swapped",
     "switched",
-    "takes",
-    "took",
     "transferred",
-    "turned",
     "update",
     "updated",
     "upgraded",
-    "again",
-    "anew",
-    "lately",
-    "these",
     // German
-    "ab",
     "abgelöst",
     "änderung",
     "aufgelöst",
@@ -82,41 +63,27 @@ const CHANGES: &[&str] = &[
     "geändert",
     "gesenkt",
     "gewechselt",
-    "geworden",
-    "gezogen",
     "inzwischen",
-    "jetzt",
     "künftig",
     "korrektur",
-    "mehr",
     "mittlerweile",
-    "nachfolger",
-    "neu",
-    "neue",
-    "neuen",
-    "neuer",
-    "neues",
     "neuerdings",
-    "nun",
     "planänderung",
-    "seit",
-    "seitdem",
-    "statt",
     "stattdessen",
     "übergeben",
     "übernimmt",
     "übernommen",
     "umbenannt",
+    "umgestellt",
     "umgestiegen",
     "umgezogen",
+    "umgeräumt",
     "verlegt",
     "verschoben",
     "wechselt",
-    "wurde",
-    "zugunsten",
+    "bewilligt",
     // French
     "abandonné",
-    "actualisé",
     "augmenté",
     "changé",
     "changement",
@@ -126,24 +93,13 @@ const CHANGES: &[&str] = &[
     "démissionné",
     "déplacé",
     "déplacée",
-    "depuis",
     "désormais",
     "devenu",
     "devenue",
     "dorénavant",
     "finalement",
-    "lieu",
-    "maintenant",
     "migré",
     "modifié",
-    "nouveau",
-    "nouvel",
-    "nouvelle",
-    "passé",
-    "passée",
-    "passer",
-    "place",
-    "plus",
     "quitté",
     "réduit",
     "remplacé",
@@ -158,16 +114,68 @@ const CHANGES: &[&str] = &[
     "succède",
     "succédé",
     "transféré",
-    "vient",
-    "arrêté",
-    "baissé",
+    "transférée",
 ];
 
-/// Parts of Chinese statements about a change.
+/// Words that say so in many statements, and something else in others.
+const PERHAPS_CHANGES: &[&str] = &[
+    "actually",
+    "again",
+    "changes",
+    "cut",
+    "dropped",
+    "finally",
+    "from",
+    "goes",
+    "gone",
+    "left",
+    "moves",
+    "new",
+    "now",
+    "rose",
+    "since",
+    "takes",
+    "these",
+    "took",
+    "turned",
+    "went",
+    "ab",
+    "doch",
+    "endlich",
+    "jetzt",
+    "mehr",
+    "neu",
+    "neue",
+    "neuen",
+    "neuer",
+    "neues",
+    "nun",
+    "seit",
+    "seitdem",
+    "statt",
+    "wurde",
+    "gezogen",
+    "arrêté",
+    "baissé",
+    "depuis",
+    "enfin",
+    "lieu",
+    "maintenant",
+    "nouveau",
+    "nouvel",
+    "nouvelle",
+    "passé",
+    "passée",
+    "passer",
+    "place",
+    "plus",
+    "vient",
+];
+
+/// Parts of Chinese statements that say that something changed.
 const CHINESE_CHANGES: &[&str] = &[
     "现在",
     "如今",
-    "目前改",
     "改为",
     "改成",
     "改由",
@@ -176,6 +184,7 @@ const CHINESE_CHANGES: &[&str] = &[
     "改用",
     "换成",
     "换了",
+    "换到",
     "更换",
     "更正",
     "更新",
@@ -195,10 +204,16 @@ const CHINESE_CHANGES: &[&str] = &[
     "涨到",
     "降到",
     "减到",
+    "增加到",
     "升级",
     "已经",
     "从今",
-    "新",
+    "新的",
+    "从这周",
+    "辞掉",
+    "辞去",
+    "新队",
+    "新任",
 ];
 
 /// Words of questions about the past.
@@ -277,12 +292,41 @@ pub(super) fn is_change_word(word: &str) -> bool {
     CHANGED.contains(&word)
 }
 
-/// Returns true if a text says that something changed.
-pub(super) fn has_change_word(text: &str) -> bool {
-    let lower = text.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    words.any(|word| CHANGES.contains(&word))
-        || lower.contains(is_unspaced) && CHINESE_CHANGES.iter().any(|part| lower.contains(part))
+/// A statement that something changed, by how clearly it says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Change {
+    Certain,
+    Perhaps,
+}
+
+impl Change {
+    /// `None`: the text does not say that something changed.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let lower = text.to_lowercase();
+        let has = |changes: &[&str]| lower.split(|c: char| !c.is_alphanumeric()).any(|word| changes.contains(&word));
+        let is_chinese = || lower.contains(is_unspaced) && CHINESE_CHANGES.iter().any(|part| lower.contains(part));
+        match () {
+            () if has(CHANGES) || is_chinese() => Some(Change::Certain),
+            () if has(PERHAPS_CHANGES) => Some(Change::Perhaps),
+            () => None,
+        }
+    }
+
+    /// The least share of the question's words that the earlier message has, by their rarity.
+    pub(super) fn least_coverage(self) -> f32 {
+        match self {
+            Change::Certain => 0.3,
+            Change::Perhaps => 0.4,
+        }
+    }
+
+    /// The least share of these words that the later message has too.
+    pub(super) fn least_share(self) -> f32 {
+        match self {
+            Change::Certain => 0.3,
+            Change::Perhaps => 0.4,
+        }
+    }
 }
 
 /// Returns true if a question is about the past. `lower` is its text in lower case.

@@ -16,7 +16,7 @@ use super::{
     rank::Ranked,
     same_text::{TermSet, Trigrams, is_duplicate},
     search::{Origin, SearchOutcome, Searcher},
-    updates::{ORDERED_DEPTH, bring_up_to_date},
+    updates::{ORDERED_DEPTH, Subject, bring_up_to_date},
 };
 use crate::{
     embed::{self, Reranker},
@@ -51,8 +51,11 @@ pub(crate) fn find_hits(
 ) -> Result<Hits> {
     let options = &prepared.query.options;
     let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(options);
+    // The best candidates of narrower searches, which stay the best: so the first hits are the same for every k.
+    let mut kept: HashMap<(u32, u64), usize> = HashMap::new();
     loop {
-        let found = searcher.search(messages)?;
+        let mut found = searcher.search(messages)?;
+        found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
         if options.answerable.is_some_and(|least| found.answerability < least) {
             return Ok(found.hits(Vec::new()));
         }
@@ -79,15 +82,19 @@ pub(crate) fn find_hits(
             }
             pool = pool.saturating_mul(WIDENING);
         };
-        if chosen.len() >= options.k || found.is_exhaustive || found.cut_short {
+        let limit = Depth::most_hits(options, messages);
+        if chosen.len() >= options.k && options.k <= limit || found.is_exhaustive || found.cut_short {
             let mut hits = choice.order(chosen)?;
-            bring_up_to_date(&mut hits, &prepared.query.text, found.language());
+            let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
+            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language() });
             let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
             return Ok(found.hits(hits));
         }
+        let last = chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1);
+        kept = (0..).zip(&found.ranked[..last]).map(|(at, ranked)| ((ranked.origin, ranked.seq), at)).collect();
         messages = messages.saturating_mul(WIDENING);
     }
 }
@@ -106,6 +113,15 @@ pub(super) struct Depth {
 }
 
 impl Depth {
+    /// The greatest k for which a search for so many messages is enough.
+    fn most_hits(options: &QueryOptions, messages: usize) -> usize {
+        match options.strategy {
+            _ if options.unit == Unit::Session => usize::MAX,
+            RankingStrategy::Dense => usize::MAX,
+            _ => messages / 2,
+        }
+    }
+
     pub(super) fn of(options: &QueryOptions) -> Self {
         // The order of the first hits is that of all of these.
         let depth = options.rerank.unwrap_or(0).max(options.k).max(ORDERED_DEPTH);
@@ -114,10 +130,12 @@ impl Depth {
         let pool = options.unit.messages(hits);
         let compared = if options.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
         let vectors = compared.max(options.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
+        // Dense hits are those that a search finds. For the others the candidates decide which hits are best, so their number
+        // does not depend on k, unless it is large.
         let messages = match options.strategy {
             _ if options.unit == Unit::Session => pool,
             RankingStrategy::Dense => pool,
-            _ => (pool * WIDENING).max(MIN_CANDIDATES),
+            _ => MIN_CANDIDATES,
         };
         Depth { hits, pool, messages, vectors }
     }

@@ -3,8 +3,8 @@
 //! A recall is a loop in `find`: a searcher finds candidates, ranked; hits are chosen among them; if they are too few,
 //! the searcher looks for four times as many. The files in the order in which a recall goes through them:
 //!
-//! - `query` has the [`Query`], and `options` its options, once for all who tell them. `prepare` resolves the names in
-//!   them and embeds the text; `when` reads the times that the text names.
+//! - `query` has the [`Query`], and `options` its options, once for all who tell them. `pieces` cuts a long
+//!   text, `prepare` resolves the names in them and embeds the text; `when` reads the times that the text names.
 //! - `search` is the searcher of one namespace, `multi_namespace` that of several, which a [`Scope`] names.
 //! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, and `rank`
 //!   turns evidence into scores.
@@ -19,6 +19,7 @@
 //! here writes to the store.
 
 mod options;
+mod pieces;
 mod prepare;
 mod query;
 mod when;
