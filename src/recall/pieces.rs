@@ -36,6 +36,16 @@ pub(super) struct Piece {
     pub(super) kind: PieceKind,
 }
 
+/// A piece of a query's text, embedded.
+#[derive(Clone, Debug)]
+pub(super) struct QueryPiece {
+    pub(super) piece: Piece,
+    /// One for each of its chunks.
+    pub(super) vectors: Vec<Vec<f32>>,
+    /// The share of its letters in words that the model knows.
+    pub(super) known_words: f32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PieceKind {
     Statement,

@@ -9,7 +9,7 @@ use std::{
 use super::{
     metadata::{MatchingMessages, MetadataSets},
     options::{RankingStrategy, TimeUse},
-    pieces::{Piece, pieces},
+    pieces::{QueryPiece, pieces},
     query::Query,
     rank::Ranker,
     row_filter::Filter,
@@ -314,16 +314,6 @@ impl<'a> PreparedQuery<'a> {
             }
         }
     }
-}
-
-/// A piece of a query's text, embedded.
-#[derive(Clone, Debug)]
-pub(super) struct QueryPiece {
-    pub(super) piece: Piece,
-    /// One for each of its chunks.
-    pub(super) vectors: Vec<Vec<f32>>,
-    /// The share of its letters in words that the model knows.
-    pub(super) known_words: f32,
 }
 
 /// Work for another thread.

@@ -38,8 +38,7 @@ use std::ops::{Range, RangeInclusive};
 use super::{
     hit::ScoreBreakdown,
     options::{QueryOptions, RankingStrategy},
-    pieces,
-    prepare::QueryPiece,
+    pieces::{self, QueryPiece},
     statistics::{Bm25Statistics, ScoreStatistics},
     when::TimeSpan,
 };

@@ -49,6 +49,8 @@ const RARE: usize = 2;
 /// The number of letters from which on a word is recognized with another ending, and the most letters of that.
 const STEM: usize = 3;
 const ENDING: usize = 2;
+/// The most words of a question that are compared without their endings.
+const MOST_INFLECTED: usize = 1000;
 
 /// The text that messages are compared for, as its words.
 #[derive(Default)]
@@ -86,7 +88,9 @@ impl Asked {
             a.strip_prefix(b).is_some_and(|ending| b.chars().count() >= STEM && ending.chars().count() <= ENDING)
         };
         self.words.contains(word)
-            || !is_number && self.words.iter().any(|asked| is_inflected(asked, word) || is_inflected(word, asked))
+            || !is_number
+                && self.words.len() <= MOST_INFLECTED
+                && self.words.iter().any(|asked| is_inflected(asked, word) || is_inflected(word, asked))
     }
 }
 
@@ -132,19 +136,15 @@ pub(super) fn bring_up_to_date(hits: &mut [Hit], subject: &Subject) {
 
 /// Moves each later message directly before the one that it supersedes.
 fn move_before(hits: &mut [Hit], moves: Vec<(usize, usize)>) {
-    if moves.is_empty() {
-        return;
-    }
     let mut order: Vec<usize> = (0..hits.len()).collect();
     for (later, earlier) in moves {
         let position = |at: usize| order.iter().position(|&other| other == at).expect("all are there");
         let (from, to) = (position(later), position(earlier));
         if to < from {
             order[to..=from].rotate_right(1);
+            hits[to..=from].rotate_right(1);
         }
     }
-    let ordered: Vec<Hit> = order.iter().map(|&at| hits[at].clone()).collect();
-    hits.clone_from_slice(&ordered);
 }
 
 /// Returns the positions of each message that supersedes one of the first `count` in the same words, and of that one.
@@ -444,6 +444,77 @@ mod tests {
         check(["My brother lives in a big house", "My sister lives in a big house"], false);
         check(["I live in Berlin with my brother", "Do you live in Munich with your brother?"], false);
         check(["In Berlin", "In Munich"], false);
+    }
+
+    /// The hits of two messages a day apart, in the order of recall, whose scores differ by `gap`.
+    fn asked_for(texts: [&str; 2], question: &str, language: Language, gap: f32) -> [Hit; 2] {
+        let terms = |text: &str| {
+            let mut terms = Vec::new();
+            Analyzer::of(language).terms(text, &mut terms);
+            terms
+        };
+        let rarity: HashMap<u64, f32> = terms(question).into_iter().map(|term| (term, 2.0)).collect();
+        let hit = |at: usize| {
+            let time = format!("2024-05-0{}T09:30:00Z", at + 1).parse().unwrap();
+            Hit::new(Message::user(texts[at]).with_id(at.to_string()).at(time), 9.0 - gap * at as f32, at + 1)
+        };
+        let mut hits = [hit(0), hit(1)];
+        bring_up_to_date(&mut hits, &Subject { question, rarity: &rarity, language });
+        hits
+    }
+
+    #[test]
+    fn facts_that_differ_in_what_the_question_names_are_no_change() {
+        let check = |texts: [&str; 2], question: &str, wanted: bool| {
+            let hits = asked_for(texts, question, Language::English, 0.1);
+            let marked = hits.iter().any(|hit| !hit.supersedes.is_empty());
+            assert_eq!((marked, hits[0].message.id == "1"), (wanted, wanted), "{texts:?}: {question}");
+        };
+        let doses = ["The dose for the cat is 5 mg", "The dose for the dog is 20 mg"];
+        check(doses, "What is the dose for the cat?", false);
+        check(doses, "What are the doses for cats and dogs?", false);
+        check(["Gate 812 opens at 9 sharp", "Gate 813 opens at 10 sharp"], "When does gate 812 open?", false);
+        check(["给猫的药每次5毫克。", "给狗的药每次20毫克。"], "给猫的药每次多少毫克？", false);
+        check(["The dose for the cat is 5 mg", "The dose for the cat is 8 mg"], "What is the dose for the cat?", true);
+        check(["My rent is 900 euros a month", "My rent is 950 euros a month now"], "What is my rent?", true);
+        check(["房间的密码是3347。", "房间的密码是6021。"], "房间的密码是什么？", true);
+    }
+
+    #[test]
+    fn a_message_that_answers_better_stays_before_one_in_the_same_words() {
+        let texts = ["The dose for the cat is 5 mg", "The dose for the dog is 20 mg"];
+        let ids =
+            |gap: f32| asked_for(texts, "How much does Minka get?", Language::English, gap).map(|hit| hit.message.id);
+        assert_eq!(ids(MARGIN / 2.0), ["1", "0"]);
+        assert_eq!(ids(MARGIN * 2.0), ["0", "1"]);
+    }
+
+    #[test]
+    fn a_change_in_other_words_comes_first_unless_the_question_is_about_the_past() {
+        let check = |language, texts: [&str; 2], question: &str, wanted: bool| {
+            let hits = asked_for(texts, question, language, 4.0);
+            let ids = if wanted { ["1", "0"] } else { ["0", "1"] };
+            assert_eq!(hits.each_ref().map(|hit| &*hit.message.id), ids, "{texts:?}: {question}");
+            assert_eq!(hits[0].supersedes, if wanted { vec!["0"] } else { vec![] });
+        };
+        let billing = ["Milan handles billing.", "Rosa took over billing from Milan."];
+        check(Language::English, billing, "Who handles billing?", true);
+        check(Language::English, billing, "Who handled billing before Rosa?", false);
+        check(Language::English, ["Milan handles billing.", "Rosa likes tea now."], "Who handles billing?", false);
+        check(
+            Language::English,
+            ["Milan handles billing.", "Has Rosa taken over billing now?"],
+            "Who handles billing?",
+            false,
+        );
+        let lager = ["Unser Lager ist in Bremen.", "Das Lager in Bremen ist aufgelöst, wir haben eines in Kassel."];
+        check(Language::German, lager, "Wo ist unser Lager?", true);
+        check(Language::German, lager, "Wo war unser Lager früher?", false);
+        let site = ["Notre site est hébergé à Lyon.", "On a migré le site, il n'est plus à Lyon mais à Gand."];
+        check(Language::French, site, "Où est hébergé notre site ?", true);
+        let server = ["我们的服务器在深圳机房。", "服务器已经从深圳迁到了成都机房。"];
+        check(Language::Other, server, "我们的服务器在哪个机房？", true);
+        check(Language::Other, server, "我们的服务器以前在哪个机房？", false);
     }
 
     #[test]
