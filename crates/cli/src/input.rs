@@ -32,8 +32,6 @@ pub(crate) struct Line {
     pub(crate) text: anyhow::Result<String>,
     /// Line number, from 1.
     pub(crate) number: u64,
-    /// Bytes of the input up to the end of this line.
-    pub(crate) bytes_read: u64,
 }
 
 /// The files that were read.
@@ -117,7 +115,7 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
 pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = path.to_path_buf();
-    let (mut number, mut bytes_read) = (0, 0);
+    let mut number = 0;
     std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
@@ -125,20 +123,22 @@ pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = 
             match limited.with_context(|| format!("{}: reading", path.display())) {
                 Err(error) => return Some(Err(error)),
                 Ok(0) => return None,
-                Ok(read) => bytes_read += read as u64,
+                Ok(_) => {}
             }
             number += 1;
             if bytes.len() as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
-                return Some(reader.skip_until(b'\n').with_context(|| path.display().to_string()).map(|skipped| {
-                    bytes_read += skipped as u64;
-                    Line { text: Err(anyhow!("a line of more than {MAX_LINE_BYTES} bytes")), number, bytes_read }
-                }));
+                return Some(
+                    reader
+                        .skip_until(b'\n')
+                        .with_context(|| path.display().to_string())
+                        .map(|_| Line { text: Err(anyhow!("a line of more than {MAX_LINE_BYTES} bytes")), number }),
+                );
             }
             if bytes.trim_ascii().is_empty() {
                 continue;
             }
             let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
-            return Some(Ok(Line { text, number, bytes_read }));
+            return Some(Ok(Line { text, number }));
         }
     })
 }
