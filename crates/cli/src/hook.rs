@@ -90,7 +90,7 @@ impl Event {
     fn began(&self) -> Option<Namespace> {
         let mut head = Vec::new();
         let file = std::fs::File::open(self.transcript_path.as_ref()?).ok()?;
-        file.take(HEAD).read_to_end(&mut head).ok()?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, HEAD), &mut head).ok()?;
         let (lines, _) = said(&head, 0).ok()?;
         lines.into_iter().find(|line| line.message.session == self.session_id)?.namespace
     }
