@@ -24,7 +24,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
-	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims server::dearest:: \
+	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: forget::at_work::forming server::shim::twenty_shims server::dearest:: \
 	server::formation::each_batch matrix::on_files::
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
@@ -32,7 +32,7 @@ CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 # Not empty: demonstration and benches run once on little data with the command as the tests are compiled, only to see that they work.
 SHORT ?=
 # What the tests are compiled with. Other features would compile the library again.
-PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-memory-tool -p mnemon-server --all-features
+PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-memory-tool -p mnemon-secrets -p mnemon-server --all-features
 # Without the server and Postgres the command is built in half the time. A bench that needs one of them says so.
 FEATURES := bench
 BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-default-features --features $(FEATURES))
@@ -40,7 +40,7 @@ BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # In the order in which they depend on each other, which is that of their publication.
-CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-server mnemon-cli
+CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-secrets mnemon-server mnemon-cli
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel server-wheel test-python test-frameworks bench-python runtime \

@@ -30,16 +30,17 @@ pub(crate) fn has_name(file: &File, path: &Path) -> io::Result<bool> {
     Ok(leads_to(path, &Handle::from_file(file.try_clone()?)?))
 }
 
-/// Returns true if a path leads to this file. Cost on Unix: one system call.
+/// Returns true if a path leads to this file. Cost: one system call.
+#[cfg(unix)]
 pub(crate) fn leads_to(path: &Path, file: &Handle) -> bool {
+    use std::os::unix::fs::MetadataExt;
     // A file that is opened to be looked at may be a pipe, which waits for ever.
-    #[cfg(unix)]
-    return std::fs::metadata(path).is_ok_and(|found| {
-        use std::os::unix::fs::MetadataExt;
-        (found.dev(), found.ino()) == (file.dev(), file.ino())
-    });
-    #[cfg(not(unix))]
-    return Handle::from_path(path).is_ok_and(|found| found == *file);
+    std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn leads_to(path: &Path, file: &Handle) -> bool {
+    Handle::from_path(path).is_ok_and(|found| found == *file)
 }
 
 /// Returns the process that has locked a file for writing, as far as the system tells. Linux lists the locks of each

@@ -23,7 +23,7 @@ use crate::{
 };
 pub use instruction_block::{InstructionBlock, InstructionVersion};
 pub use model_blocks::{FactBlock, SummaryBlock};
-pub(crate) use model_blocks::{json_in, unusable};
+pub(crate) use model_blocks::{json_in, most_facts, unusable};
 pub use query::{BlockQuery, Retriever};
 pub use vector_block::{HitProcessor, RetrievalUnit, VectorBlock};
 
@@ -61,6 +61,12 @@ pub trait MemoryBlock: Send + Sync {
     /// besides, unless it is asked to. Default: false.
     fn recalls(&self) -> bool {
         false
+    }
+
+    /// Returns the state before the first batch, which is stored before that is handed over. Default: `Value::Null`.
+    #[doc(hidden)]
+    fn first_state(&self) -> Value {
+        Value::Null
     }
 
     /// Computes the state after a batch. The first state is `Value::Null`. Default: the state does not change.
@@ -113,6 +119,10 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
         (**self).recalls()
     }
 
+    fn first_state(&self) -> Value {
+        (**self).first_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         (**self).put(state, batch)
     }
@@ -162,19 +172,34 @@ pub struct FlushedBatch<'a> {
     pub number: u32,
     /// The messages, oldest first. They are whole turns.
     pub messages: &'a [Message],
-    /// The namespace in which the messages are stored; `None` if they are not.
-    pub(crate) stored_in: Option<&'a Namespace>,
+    /// Where the batch is from; `None` if its messages are not stored.
+    pub(crate) origin: Option<&'a BatchOrigin>,
+}
+
+/// The session of a batch and the block that it is handed to. What the block makes of the batch is stored only if both are
+/// then as they were.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BatchOrigin {
+    pub(crate) namespace: Namespace,
+    pub(crate) session: String,
+    pub(crate) block: String,
+    /// Whether all sessions of the namespace share the block's state.
+    pub(crate) shared: bool,
+    /// The number of changes of the state.
+    pub(crate) revision: u64,
+    /// The number of times that the session was restored, or messages of it were forgotten.
+    pub(crate) restores: u32,
 }
 
 impl<'a> FlushedBatch<'a> {
     /// Creates a batch, for tests of a block.
     pub fn new(number: u32, messages: &'a [Message]) -> Self {
-        FlushedBatch { number, messages, stored_in: None }
+        FlushedBatch { number, messages, origin: None }
     }
 
-    /// Says in which namespace the messages are stored.
-    pub(crate) fn stored_in(self, namespace: &'a Namespace) -> Self {
-        FlushedBatch { stored_in: Some(namespace), ..self }
+    /// Sets where the batch is from.
+    pub(crate) fn of(self, origin: &'a BatchOrigin) -> Self {
+        FlushedBatch { origin: Some(origin), ..self }
     }
 }
 

@@ -89,10 +89,19 @@ pub enum DocumentOperation {
         /// The value, of which numbers are compared as numbers: 5 is 5.0. `None`: there is no document with this key.
         value: Option<Value>,
     },
-    /// Lets the batch fail, with [`Error::MessagesChanged`](crate::Error::MessagesChanged), unless messages of a namespace
-    /// are stored with these texts when the batch is committed. So nothing is made of a message that was deleted meanwhile.
+    /// Lets the batch fail, with [`Error::MessagesChanged`](crate::Error::MessagesChanged), unless messages of a session are
+    /// stored with these texts when the batch is committed, and the block that they were handed to is as it was. So nothing is
+    /// made of a message that was deleted meanwhile.
     #[doc(hidden)]
-    ExpectMessages { namespace: Namespace, messages: Vec<Message> },
+    ExpectBatch {
+        namespace: Namespace,
+        session: String,
+        block: String,
+        shared: bool,
+        revision: u64,
+        restores: u32,
+        messages: Vec<Message>,
+    },
     /// Lets the batch fail, with [`Error::DocumentChanged`](crate::Error::DocumentChanged), unless there are documents with
     /// these keys when the batch is committed, whatever their values.
     #[doc(hidden)]
@@ -135,7 +144,7 @@ impl DocumentOperation {
             | DocumentOperation::Put { namespace, .. }
             | DocumentOperation::Delete { namespace, .. }
             | DocumentOperation::Expect { namespace, .. }
-            | DocumentOperation::ExpectMessages { namespace, .. }
+            | DocumentOperation::ExpectBatch { namespace, .. }
             | DocumentOperation::ExpectDocuments { namespace, .. }
             | DocumentOperation::ExpectNone { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }

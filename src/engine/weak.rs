@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::{Message, Timestamp},
+    read_budget::page,
     recall::{Hits, Query},
     shared::Lease,
     store::{BlockKey, BlockState, IdleFlush, StoredBatch, Transaction},
@@ -81,9 +82,9 @@ impl WeakEngine {
     pub(crate) fn last_messages(&self, key: &BlockKey, limit: usize) -> Result<Vec<Message>> {
         self.visit(|core| {
             let last = core.store().in_session(&key.namespace, &key.session, |snapshot, namespace, session| {
-                snapshot.history().last(namespace, session, u64::MAX, limit)
+                snapshot.history().part(namespace, session, 0..u64::MAX, true, page(limit, usize::MAX))
             })?;
-            Ok(last.into_iter().map(|(_, message)| message).collect())
+            Ok(last.into_iter().rev().map(|placed| placed.message).collect())
         })
     }
 
@@ -154,14 +155,14 @@ impl WeakEngine {
         // In the order of `visit`.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        batch.run(&core).await
+        batch.run(&core, None).await.map_err(|error| core.store().explain(error))
     }
 
     pub(super) fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
         // Declared first, so dropped last: closing waits until the core is let go.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        work(&core)
+        core.run_here(work)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -22,10 +23,47 @@ const DOCUMENTS: &str = "_documents";
 /// The feedback of a version of instructions in the place of one that was forgotten.
 const FORGOTTEN: &str = "messages that this version was made of were forgotten";
 
-/// Creates the record of an update of a collection: the number of changes, hashes of the ids of the messages that it was
-/// made of, and the keys of the items that it inserted or changed.
-pub(crate) fn update_record<'a>(changes: usize, ids: impl Iterator<Item = &'a str>, items: &[String]) -> Value {
-    json!({ RECORD: changes, SOURCES: ids.map(source_hash).collect::<Vec<_>>(), "items": items })
+/// The record of an update of a collection.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct UpdateRecord {
+    /// The number of changes.
+    #[serde(rename = "_update")]
+    pub(crate) changes: usize,
+    /// Hashes of the ids of the messages that it was made of.
+    pub(crate) sources: Vec<String>,
+    /// The keys of the items that it inserted or changed.
+    pub(crate) items: Vec<String>,
+    /// The keys of those that it inserted.
+    pub(crate) inserted: Vec<String>,
+    /// The keys of the items that it deleted.
+    pub(crate) deleted: Vec<String>,
+    /// The values that changed and deleted items had before, by their keys.
+    pub(crate) before: Vec<(String, Value)>,
+    /// The number of changes that the model asked for and that were too many.
+    pub(crate) left_out: usize,
+    /// Whether it was undone.
+    pub(crate) undone: bool,
+}
+
+impl UpdateRecord {
+    pub(crate) fn to_json(&self) -> Value {
+        serde_json::to_value(self).expect("a record is valid JSON")
+    }
+
+    /// Reads the record in a document; `None` if the document is an item.
+    pub(crate) fn read(document: &Value) -> Option<Self> {
+        document.get(RECORD)?;
+        Self::deserialize(document).ok()
+    }
+}
+
+/// Removes earlier values of some items from a record. Returns the record without them, or `None` if it has none.
+pub(crate) fn without_items(record: &Value, keys: &[String]) -> Option<Value> {
+    let mut record = UpdateRecord::read(record)?;
+    let count = record.before.len();
+    record.before.retain(|(key, _)| !keys.contains(key));
+    (record.before.len() < count).then(|| record.to_json())
 }
 
 /// Returns the keys of the items that an update changed, if the update was made of one of these messages, given by the
@@ -113,9 +151,7 @@ mod tests {
 
     /// Versions by their prompts, sources and bases.
     fn state(first: usize, versions: &[(&str, &[&str], Option<usize>)]) -> String {
-        let version = |(prompt, sources, base): &(&str, &[&str], Option<usize>)| {
-            json!({ "prompt": prompt, "feedback": "", SOURCES: sources, "base": base })
-        };
+        let version = |(prompt, sources, base): &(&str, &[&str], Option<usize>)| json!({ "prompt": prompt, "feedback": "", SOURCES: sources, "base": base });
         json!({ "first": first, "versions": versions.iter().map(version).collect::<Vec<_>>() }).to_string()
     }
 
@@ -124,7 +160,10 @@ mod tests {
         let left = |state: String| {
             let left: Value = serde_json::from_str(&without_versions_of(&state, &["m".to_owned()].into())?).unwrap();
             let prompts = left["versions"].as_array().cloned().unwrap_or_default();
-            Some((left["first"].as_u64().unwrap_or_default(), prompts.iter().map(|v| v["prompt"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")))
+            Some((
+                left["first"].as_u64().unwrap_or_default(),
+                prompts.iter().map(|v| v["prompt"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" "),
+            ))
         };
         let clean = state(0, &[("a", &[], None), ("b", &["n"], Some(0))]);
         assert_eq!(left(clean), None);

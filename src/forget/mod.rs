@@ -13,8 +13,8 @@ use crate::{filter::MetadataFilter, ids::Namespace, message::Timestamp};
 pub use audit::{Audit, AuditEvent, ForgetTarget, Forgotten, Receipt};
 pub(crate) use audit::{ChainedEntry, no_hash};
 pub(crate) use made_of::{
-    RECORD, RECORD_KEYS, documents_made, items_made_of, source_hash, sources_of, state_of_document, update_record,
-    without_versions_of,
+    RECORD, RECORD_KEYS, UpdateRecord, documents_made, items_made_of, source_hash, sources_of, state_of_document,
+    without_items, without_versions_of,
 };
 
 /// A request to [`Engine::forget`](crate::Engine::forget): some messages or documents, a session, a namespace, or all
@@ -78,6 +78,11 @@ impl Forget {
     /// Forgets everything of all namespaces under a prefix, including the namespace with that name.
     pub fn prefix(prefix: &Namespace) -> Self {
         Self::of(prefix, Selection::Prefix)
+    }
+
+    /// Returns the namespace, or the prefix.
+    pub fn namespace_or_prefix(&self) -> &Namespace {
+        &self.namespace
     }
 
     fn of(namespace: &Namespace, selection: Selection) -> Self {

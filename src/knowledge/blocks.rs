@@ -59,9 +59,14 @@ impl MemoryBlock for ProfileBlock {
         AfterForget::Rebuild
     }
 
-    fn put(&self, _: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
+    /// Returns what names the profile, by which a forgotten message finds it.
+    fn first_state(&self) -> Value {
+        self.profile.block_state()
+    }
+
+    fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         block_on(self.profile.update_from(batch, &BlockingModel(&*self.model)))?;
-        Ok(self.profile.block_state())
+        Ok(state.clone())
     }
 
     fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {

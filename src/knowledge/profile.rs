@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{ValueForm, messages_of};
+use super::{ValueForm, unchanged};
 use crate::{
     block::{FlushedBatch, json_in, unusable},
     chat::{ChatModel, ChatRequest},
@@ -217,7 +217,7 @@ impl Profile {
         let (namespace, key) = (self.documents.namespace().clone(), self.key.clone());
         let mut operations =
             vec![DocumentOperation::Expect { namespace: namespace.clone(), key: key.clone(), value: stored }];
-        operations.extend(batch.and_then(messages_of));
+        operations.extend(batch.and_then(unchanged));
         operations.push(DocumentOperation::Put { namespace, key, value, options: options() });
         self.documents.batch(operations).await.map(drop)
     }

@@ -4,7 +4,8 @@
 //! state and the next batch, calls the block, and stores the new state with the number of the batch in one commit. So a
 //! block takes each batch once, whoever flushed it and whichever memory runs the job. The commit is refused if a message
 //! of the batch was deleted, replaced or forgotten meanwhile: the block is then called again with what is left. A block
-//! that fails is tried again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one.
+//! that fails is tried again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one. Failures
+//! that say nothing about the batch do not count: the service that the block asks is down, or refuses everything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,11 +14,11 @@ use serde_json::Value;
 
 use super::open_memory::OpenMemory;
 use crate::{
-    block::{AfterForget, FlushedBatch, InstructionBlock, MemoryBlock},
+    block::{AfterForget, BatchOrigin, FlushedBatch, InstructionBlock, MemoryBlock},
     engine::{JobOutcome, Lane, WeakEngine},
-    error::{Error, Result},
+    error::{Error, Result, chain},
     message::Message,
-    store::{BlockKey, BlockState, StoredBatch},
+    store::{BlockKey, BlockState, HANDED_OVER, StoredBatch},
 };
 
 /// Number of failures after which a block gives a batch up. Failures because a service is not available do not count.
@@ -89,11 +90,14 @@ pub(super) fn status(memory: &OpenMemory) -> Result<Vec<BlockStatus>> {
         memory.stored.read(|snapshot, namespace, session| snapshot.batches().next_number(namespace, session))?;
     let keys: Vec<BlockKey> = takers(memory).map(|block| memory.key(&**block)).collect();
     let states = memory.stored.block_states(&keys)?;
-    let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| BlockStatus {
-        behind: u64::from(batches.saturating_sub(next)),
-        failed,
-        retrying: memory.stored.jobs().failure(&key),
-        name: key.name,
+    let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| {
+        let (again, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, reason)| reason == HANDED_OVER);
+        BlockStatus {
+            behind: u64::from(batches.saturating_sub(next)) + again.len() as u64,
+            failed,
+            retrying: memory.stored.jobs().failure(&key),
+            name: key.name,
+        }
     };
     Ok(keys.into_iter().zip(states).map(status).collect())
 }
@@ -112,7 +116,7 @@ fn retake_failed(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -
         let read = engine.block_state(key)?;
         let Some((number, _)) = read.failed.first().cloned() else { return Ok(taken) };
         let mut new = BlockState { failed: read.failed[1..].to_vec(), ..read.clone() };
-        let batch = engine.batch(key, number)?.unwrap_or_else(|| StoredBatch { number, messages: Vec::new() });
+        let batch = failed_batch(engine, key, number)?;
         match state_after(key, block, &read, &batch) {
             Ok(state) => new.state = state,
             Err(Error::MessagesChanged { .. }) => continue,
@@ -137,7 +141,7 @@ fn take_batch(
         tries.all += 1;
         JobOutcome::Retry(wait_time(error, first_retry, tries.all), reason(error))
     };
-    let (read, batch) = match next_batch(engine, key, block) {
+    let NextBatch { read, batch, mut new } = match next_batch(engine, key, block) {
         Ok(Some(next)) => next,
         Ok(None) | Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
@@ -149,7 +153,6 @@ fn take_batch(
         Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
     };
-    let mut new = BlockState { next: read.next + 1, ..read.clone() };
     match state_after(key, block, &read, &batch) {
         Ok(state) => new.state = state,
         // The block is asked again with the messages that are left.
@@ -181,26 +184,53 @@ fn take_batch(
     }
 }
 
-fn next_batch(
-    engine: &WeakEngine,
-    key: &BlockKey,
-    block: &dyn MemoryBlock,
-) -> Result<Option<(BlockState, StoredBatch)>> {
-    let mut read = engine.block_state(key)?;
-    while read.is_dropped {
-        let mut new = BlockState { is_dropped: false, ..read.clone() };
-        if block.after_forget() == AfterForget::Rebuild {
-            new.next = 0;
+/// A batch to hand to a block.
+struct NextBatch {
+    /// The block as it is.
+    read: BlockState,
+    batch: StoredBatch,
+    /// The block when it has taken the batch, but for what it makes of it.
+    new: BlockState,
+}
+
+fn next_batch(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -> Result<Option<NextBatch>> {
+    loop {
+        let read = engine.block_state(key)?;
+        let mut new = read.clone();
+        if read.is_dropped {
+            new.is_dropped = false;
+            if block.after_forget() == AfterForget::Rebuild {
+                new.next = 0;
+            }
+        } else {
+            let again = read.failed.iter().position(|(_, reason)| reason == HANDED_OVER);
+            let batch = match again {
+                Some(at) => Some(failed_batch(engine, key, read.failed[at].0)?),
+                None => engine.batch(key, read.next)?,
+            };
+            let Some(batch) = batch else { return Ok(None) };
+            let first = block.first_state();
+            if first.is_null() || !value(&read)?.is_null() {
+                match again {
+                    Some(at) => drop(new.failed.remove(at)),
+                    None => new.next += 1,
+                }
+                return Ok(Some(NextBatch { read, batch, new }));
+            }
+            // It says what the block makes, before the block makes it.
+            new.state = Some(json(&first)?);
         }
         match engine.put_block_state(key, read, new, Vec::new()) {
             // An engine that is open for reading has no batches either.
             Err(Error::ReadOnly { .. }) => return Ok(None),
             put => put?,
         };
-        read = engine.block_state(key)?;
     }
-    let batch = engine.batch(key, read.next)?;
-    Ok(batch.map(|batch| (read, batch)))
+}
+
+/// Returns a batch that was given up; an empty one if it is gone.
+fn failed_batch(engine: &WeakEngine, key: &BlockKey, number: u32) -> Result<StoredBatch> {
+    Ok(engine.batch(key, number)?.unwrap_or_else(|| StoredBatch { number, messages: Vec::new() }))
 }
 
 fn state_after(
@@ -213,7 +243,10 @@ fn state_after(
         // All messages of the batch were deleted since.
         true => Ok(read.state.clone()),
         false => {
-            let batch = FlushedBatch::new(batch.number, &batch.messages).stored_in(&key.namespace);
+            let BlockKey { namespace, session, name, shared } = key.clone();
+            let (revision, restores) = (read.revision, read.restores);
+            let origin = BatchOrigin { namespace, session, block: name, shared, revision, restores };
+            let batch = FlushedBatch::new(batch.number, &batch.messages).of(&origin);
             let before = value(read)?;
             let put = std::panic::AssertUnwindSafe(|| block.put(&before, &batch));
             let panicked = |_| Err(Error::Block { name: block.name().to_owned(), reason: "it panicked".into() });
@@ -222,10 +255,12 @@ fn state_after(
     }
 }
 
+/// Returns true if an error says nothing about the batch, which waits then.
 fn is_transient(error: &Error) -> bool {
     matches!(
         error,
         Error::Chat { transient: true, .. }
+            | Error::ChatUnavailable { .. }
             | Error::DocumentChanged { .. }
             | Error::Storage(_)
             | Error::SharedDatabase { transient: true, .. }
@@ -241,14 +276,13 @@ fn wait_time(error: &Error, first: Duration, attempts: u32) -> Duration {
     doubled.min(LONGEST_RETRY).max(wanted.min(LONGEST_WANTED))
 }
 
-/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`].
+/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`]. The error of a block is given its name by whoever
+/// reports it.
 fn reason(error: &Error) -> String {
-    let mut reason = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        reason = format!("{reason}: {error}");
-        source = error.source();
-    }
+    let mut reason = match error {
+        Error::Block { reason, .. } => reason.clone(),
+        error => chain(error),
+    };
     reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
 }

@@ -340,9 +340,8 @@ impl Memory {
         mut change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
     ) -> Result<()> {
         let (key, engine) = (self.inner.key(&**self.inner.block(block)?), self.inner.stored.weak_engine());
-        let change = move || {
-            batch_jobs::change_state(&engine, &key, |state| Ok((change(state)?, Vec::new()))).map(drop)
-        };
+        let change =
+            move || batch_jobs::change_state(&engine, &key, |state| Ok((change(state)?, Vec::new()))).map(drop);
         // On a lane that closing does not wait for: the program's code may take long.
         self.inner.stored.executor().run(Lane::BlockCalls, change).await
     }

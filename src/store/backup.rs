@@ -49,7 +49,7 @@ impl Store {
             Kind::InMemory => None,
             _ => Some(open::access(&self.path)?),
         };
-        let (new, Opened { mut database, pages, .. }) = open::create(path, like.as_ref(), config)?;
+        let (new, Opened { mut database, pages, .. }) = open::create(path, config)?;
         pages.set_in_steps(true);
         copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
@@ -96,7 +96,7 @@ impl Store {
     fn copy_and_follow(&self) -> Result<Arc<Handle>> {
         let log = || Some(Arc::new(Mutex::new(ChangedKeys::new())));
         let access = open::access(&self.path)?;
-        let (mut new, opened) = open::create(&self.path, Some(&access), &self.config)?;
+        let (mut new, opened) = open::create(&self.path, &self.config)?;
         let pages = Arc::clone(&opened.pages);
         pages.set_in_steps(true);
         let snapshot = {

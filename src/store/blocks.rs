@@ -3,7 +3,7 @@
 //! A block's state and its position in the batches change in one commit, and only if nobody changed them since they
 //! were read. So each batch counts once, whenever a failure occurs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -83,6 +83,26 @@ pub(super) struct DroppedStates {
 /// The states of a session's own blocks, and the cursors of all its blocks, by name.
 pub(super) type SessionBlocks = Vec<(String, OldBlock)>;
 
+/// The reason in the place of that of a batch that was given up, and is to be handed over again.
+pub(crate) const HANDED_OVER: &str = "";
+
+/// A batch of a session that a memory block gave up. [`Engine::failed_batches`](crate::Engine::failed_batches) lists them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct FailedBatch {
+    /// The namespace of the session.
+    pub namespace: Namespace,
+    /// The session.
+    pub session: String,
+    /// The name of the block.
+    pub block: String,
+    /// The number of the batch in its session.
+    pub batch: u32,
+    /// The reason of the last failure.
+    pub reason: String,
+}
+
 /// The tables of blocks and of their cursors.
 pub(crate) struct Blocks<'t, T>(pub(super) &'t T);
 
@@ -108,18 +128,65 @@ impl<T: Tables> Blocks<'_, T> {
 
     /// The states of all blocks of a namespace: those of the sessions, and then those that they share.
     pub(crate) fn all(&self, namespace: NamespaceId) -> Result<Vec<StoredBlock>> {
-        let sessions: HashMap<u32, String> =
-            Sessions(self.0).all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect();
+        let names = self.names(namespace)?.into_iter();
+        names.filter_map(|(session, name)| self.one(namespace, session, &name).transpose()).collect()
+    }
+
+    /// The sessions and the names of these blocks, in the same order.
+    pub(crate) fn names(&self, namespace: NamespaceId) -> Result<Vec<(Option<String>, String)>> {
+        let sessions = Sessions(self.0).names(namespace)?;
         let mut found = Vec::new();
         for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
-            let (key, value) = entry?;
+            let (key, _) = entry?;
             let (_, home, name) = key.value();
-            let state = codec::decode(value.value()).and_then(|BlockRecord { state, revision }| {
-                let state = serde_json::from_str(&state);
-                Ok((state.map_err(|error| Error::corrupted(format!("its state holds bad JSON: {error}")))?, revision))
-            });
-            let (state, revision) = state.map_err(|error: Error| error.within(|| format!("block {name:?}")))?;
-            found.push(StoredBlock { name: name.to_owned(), session: sessions.get(&home).cloned(), state, revision });
+            found.push((sessions.get(&home).cloned(), name.to_owned()));
+        }
+        Ok(found)
+    }
+
+    /// The state of a block of a session, or of one that all sessions share.
+    pub(crate) fn one(
+        &self,
+        namespace: NamespaceId,
+        session: Option<String>,
+        name: &str,
+    ) -> Result<Option<StoredBlock>> {
+        let home = session.as_deref().map_or(Ok(Some(SHARED)), |of| Sessions(self.0).number(namespace, of))?;
+        let Some(BlockRecord { state, revision }) = home.map_or(Ok(None), |home| self.record(namespace, home, name))?
+        else {
+            return Ok(None);
+        };
+        let state = serde_json::from_str(&state).map_err(|error| {
+            Error::corrupted(format!("its state holds bad JSON: {error}")).within(|| format!("block {name:?}"))
+        })?;
+        Ok(Some(StoredBlock { name: name.to_owned(), session, state, revision }))
+    }
+
+    /// The batches of a namespace that blocks gave up.
+    pub(crate) fn failed(&self, name: &Namespace) -> Result<Vec<FailedBatch>> {
+        let Some(id) = Namespaces(self.0).id(name)? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut sessions = None;
+        for (session, block, CursorRecord { failed, .. }) in self.cursors(id)? {
+            for (batch, reason) in failed.into_iter().filter(|(_, reason)| reason != HANDED_OVER) {
+                let names = match &mut sessions {
+                    Some(names) => names,
+                    none => none.insert(Sessions(self.0).names(id)?),
+                };
+                let session = names.get(&session).cloned().unwrap_or_default();
+                found.push(FailedBatch { namespace: name.clone(), session, block: block.clone(), batch, reason });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The positions of all blocks of a namespace, each with its session and the name of the block.
+    fn cursors(&self, namespace: NamespaceId) -> Result<Vec<(u32, String, CursorRecord)>> {
+        let mut found = Vec::new();
+        for entry in self.0.table(CURSORS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
+            let (key, value) = entry?;
+            let (_, session, block) = key.value();
+            found.push((session, block.to_owned(), codec::decode(value.value())?));
         }
         Ok(found)
     }
@@ -210,6 +277,18 @@ impl Blocks<'_, WriteTransaction> {
         Ok(Some((NamespaceId(namespace.id), session)))
     }
 
+    /// Has the blocks of a namespace handed those batches again that they gave up, when their sessions are next opened.
+    pub(crate) fn hand_over_failed(&self, name: &Namespace) -> Result<()> {
+        let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
+        for (session, block, mut cursor) in self.cursors(id)? {
+            if cursor.failed.iter().any(|(_, reason)| reason != HANDED_OVER) {
+                cursor.failed.iter_mut().for_each(|(_, reason)| HANDED_OVER.clone_into(reason));
+                self.write_cursor(id, session, &block, &cursor)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Stores blocks of a session as [`Blocks::of_session`] returned them.
     pub(super) fn write_all(&self, namespace: NamespaceId, session: u32, all: &SessionBlocks) -> Result<()> {
         for (name, OldBlock { block, cursor }) in all {
@@ -239,15 +318,19 @@ impl Blocks<'_, WriteTransaction> {
         self.set_restores(namespace, session, self.restores(namespace, session)? + 1)?;
         let mut dropped = DroppedStates::default();
         for (name, OldBlock { mut cursor, .. }) in self.of_session(namespace, session)? {
-            if !(0..cursor.next).any(&batches) {
+            let home = if cursor.shared { SHARED } else { session };
+            let old = self.record(namespace, home, &name)?;
+            let documents = old.as_ref().map_or(Vec::new(), |old| documents_made(&old.state));
+            // A block changes its documents before it takes the batch.
+            let end = cursor.next + u32::from(!documents.is_empty());
+            if !(0..end).any(&batches) {
                 continue;
             }
             // The reasons may quote messages.
             cursor.failed.clear();
             self.write_cursor(namespace, session, &name, &cursor)?;
-            let home = if cursor.shared { SHARED } else { session };
-            if let Some(old) = self.record(namespace, home, &name)? {
-                dropped.documents.extend(documents_made(&old.state));
+            if let Some(old) = old {
+                dropped.documents.extend(documents);
                 dropped.states += self.drop_state(namespace, home, &name, old)?;
             }
             self.mark_dropped(namespace, session, &name, cursor.shared)?;

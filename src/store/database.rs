@@ -145,7 +145,7 @@ impl Store {
             FileKind::Pages | FileKind::Other => {}
         }
         let handle = Handle::reading(open::for_reading(path, config)?)?;
-        match upgrade::version(handle.read()?.tables())? {
+        match upgrade::version(handle.read()?.ok_or(Error::Closed)?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => {
                 let reason = format!("it has schema {old} of an older version of mnemon, and must be upgraded first");
@@ -320,7 +320,11 @@ impl Store {
 
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
-        self.handle()?.read()
+        loop {
+            if let Some(snapshot) = self.handle()?.read()? {
+                return Ok(snapshot);
+            }
+        }
     }
 
     /// Reads a consistent view of the last commit.
@@ -364,7 +368,7 @@ impl Store {
             State::Removed => None,
         };
         match failure.or_else(|| self.failure.lock().clone()) {
-            Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
+            Some(failure) => Error::Storage(failure.into()),
             None => error,
         }
     }
@@ -377,6 +381,23 @@ impl Store {
     /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Checks that the database has the commit that the caller expects, if it expects one.
+    ///
+    /// # Errors
+    /// [`Error::OlderDatabase`].
+    pub(crate) fn check_anchor(&self) -> Result<()> {
+        let Some(expected) = self.config.anchor else { return Ok(()) };
+        let found = self.read()?.anchor()?;
+        match found.may_follow(expected) {
+            true => Ok(()),
+            false => Err(Error::OlderDatabase {
+                path: self.name.clone(),
+                expected: expected.to_string(),
+                found: found.to_string(),
+            }),
+        }
     }
 
     /// Checks that the name by which the database was opened leads to its file. A database in memory and one that is open
@@ -401,7 +422,9 @@ impl Store {
     fn handle(&self) -> Result<Arc<Handle>> {
         match &*self.state.read() {
             State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
-            State::Failed { cause, at, .. } if at.elapsed() < RETRY => return Err(Error::Storage(cause.clone().into())),
+            State::Failed { cause, at, .. } if at.elapsed() < RETRY => {
+                return Err(Error::Storage(cause.clone().into()));
+            }
             State::Removed => return Err(self.removed()),
             _ => {}
         }
@@ -433,7 +456,7 @@ impl Store {
                 Ok(handle)
             }
             Err(error) => {
-                *state = State::Failed { last, cause: crate::error::chain(&error), at: Instant::now() };
+                *state = State::Failed { last, cause: error.cause(), at: Instant::now() };
                 Err(error)
             }
         }
@@ -445,7 +468,11 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? || !handle.has_name(&self.name) {
+        if self.kind != Kind::File
+            || !handle.is_new()
+            || !handle.read()?.ok_or(Error::Closed)?.is_unused()?
+            || !handle.has_name(&self.name)
+        {
             return Ok(false);
         }
         let mut state = self.state.write();
@@ -474,7 +501,7 @@ impl Store {
         let intact = handle.exclusively(|database| database.check_integrity().map_err(storage));
         let pages_checked = !matches!(intact, Ok(None));
         let checked = intact.and_then(|intact| {
-            let mut report = verify::verify(handle.read()?.tables())?;
+            let mut report = verify::verify(handle.read()?.ok_or(Error::Closed)?.tables())?;
             if intact == Some(false) {
                 report.problems.insert(0, "redb found damaged pages in the file".into());
             }
@@ -538,7 +565,7 @@ fn foreign(path: &Path) -> Error {
 /// leaves no file that cannot be opened. It is locked before it has the name. Returns `None` if another process created
 /// a file of this name first.
 fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Database>>> {
-    let (new, opened) = open::create(path, None, config)?;
+    let (new, opened) = open::create(path, config)?;
     create_tables(&opened)?;
     match new.name() {
         Ok(()) => Ok(Some(opened)),
@@ -566,7 +593,7 @@ fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
             None => return Err(foreign(path)),
         }
         let old = open::access(path)?;
-        let (mut new, opened) = open::create(path, Some(&old), config)?;
+        let (mut new, opened) = open::create(path, config)?;
         copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
         if file != Some(open::identity(path)?) {
             return Err(Error::Storage(format!("{}: the file was moved while it was upgraded", path.display()).into()));

@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
+    read_budget::json_bytes,
 };
 
 /// The bit that tells the number of a companion from that of its owner. No database has so many namespaces.
@@ -192,6 +193,11 @@ impl<T: Tables> Documents<'_, T> {
 }
 
 impl StoredDocument {
+    /// Returns about how many bytes the value takes in memory and in an answer.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Value>() + json_bytes(&self.value)
+    }
+
     /// Parses the value of the document with this key.
     ///
     /// # Errors

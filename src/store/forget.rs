@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use serde_json::Value;
+
 use super::{
     audit::Holds,
     blocks::{Blocks, DroppedStates},
@@ -14,7 +16,7 @@ use super::{
     codec,
     documents::{parse, text_ids},
     edit::Edit,
-    edit_documents::Changing,
+    edit_documents::{Changing, DocumentAction, DocumentChange, EditDocuments},
     edit_sessions::EditSessions,
     generations::records,
     journal::Journal,
@@ -30,7 +32,7 @@ use super::{
 use crate::{
     error::Result,
     filter::MetadataFilter,
-    forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash},
+    forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash, without_items},
     ids::{Namespace, NamespaceId},
 };
 
@@ -157,8 +159,38 @@ impl EditForget<'_> {
             result.forgotten.documents += u64::from(changing.delete(name, key)?);
         }
         changing.finish()?;
+        self.earlier_values(name, id, keys)?;
         result.touched.insert(id.document_texts());
         self.remove_if_empty(name, result)
+    }
+
+    /// Removes the values that items of a collection had before updates.
+    fn earlier_values(&self, name: &Namespace, id: NamespaceId, keys: &[String]) -> Result<()> {
+        let mut changes = Vec::new();
+        for (key, record) in self.updates(id)? {
+            if let Some(record) = without_items(&record, keys) {
+                let value = record.to_string();
+                let action = DocumentAction::Put { value, texts: Vec::new(), vectors: Vec::new(), ttl: None };
+                changes.push(DocumentChange { namespace: name.clone(), key, action });
+            }
+        }
+        if !changes.is_empty() {
+            EditDocuments(self.0).apply(&changes)?;
+        }
+        Ok(())
+    }
+
+    /// The records of the updates of a collection, with their keys.
+    fn updates(&self, id: NamespaceId) -> Result<Vec<(String, Value)>> {
+        let mut found = Vec::new();
+        let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
+        for entry in self.0.table(DOCUMENTS)?.range(records)? {
+            let (key, value) = entry?;
+            let record: DocumentRecord = codec::decode(value.value())?;
+            let key = key.value().1;
+            found.push((key.to_owned(), parse(&record.value, key)?));
+        }
+        Ok(found)
     }
 
     /// Forgets the items of collections that were made of the noted messages, in a namespace and in those under it,
@@ -168,16 +200,12 @@ impl EditForget<'_> {
         if sources.is_empty() {
             return Ok(());
         }
-        for (name, id) in Namespaces(self.0).all_under(name)? {
+        for (name, id) in Namespaces(self.0).all_under(Some(name))? {
             let mut keys = Vec::new();
-            let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
-            for entry in self.0.table(DOCUMENTS)?.range(records)? {
-                let (key, value) = entry?;
-                let record: DocumentRecord = codec::decode(value.value())?;
-                let key = key.value().1;
-                if let Some(items) = items_made_of(&parse(&record.value, key)?, &sources) {
+            for (key, record) in self.updates(id)? {
+                if let Some(items) = items_made_of(&record, &sources) {
                     keys.extend(items);
-                    keys.push(key.to_owned());
+                    keys.push(key);
                 }
             }
             if !keys.is_empty() {

@@ -179,7 +179,7 @@ def slack(make, folder):
              for name, shown in [("Ada", "Ada"), ("Charles", ""), ("Grace", "amazing")]]
     shown_names = ["Ada", "Charles", "amazing"]
     dump(folder, "users.json", users)
-    dump(folder, "channels.json", [{"id": "C1", "name": "general"}])
+    dump(folder, "channels.json", [{"id": "C1", "name": "general", "members": [user["id"] for user in users]}])
     (folder / "general").mkdir()
     days, truth = {}, []
     for _ in make.some(20):
@@ -199,6 +199,7 @@ def slack(make, folder):
         elif make.maybe(0.1):
             del message["text"]
             message["files"] = [{"id": "F1", "name": "boat.png"}]
+            truth.append(said("user", "", make.now, name=shown_names[who]))
         else:
             truth.append(said("user", text, make.now, name=shown_names[who], contains=truth_contains))
         days.setdefault(make.now.strftime("%Y-%m-%d"), []).append(message)

@@ -8,8 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
 use mnemon_server::socket;
+use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{database, serve::FormationArgs, usage};
@@ -40,7 +44,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     idle: u64,
     /// Start the server so that it replaces keys, tokens and card numbers by marks, as `mnemon serve --remove-secrets` does.
-    /// A server that runs already goes on as it is.
+    /// A server that runs already and does not is refused.
     #[arg(long)]
     remove_secrets: bool,
     /// The language model with which the server is started. A server that runs already goes on as it is.
@@ -80,7 +84,9 @@ impl LocalServer {
     /// None can be started, as when a program has the database open; or none answers until the deadline.
     pub(crate) async fn connect(&mut self, deadline: Instant) -> anyhow::Result<UnixStream> {
         loop {
-            if let Some(stream) = socket::connect(&self.args.db).await? {
+            if let Some(stream) = socket::connect(&self.args.db).await?
+                && (!self.args.remove_secrets || self.removes_secrets().await?)
+            {
                 (self.said, self.refusal, self.open_elsewhere) = (None, None, None);
                 return Ok(stream);
             }
@@ -98,6 +104,29 @@ impl LocalServer {
             }
             self.pause(deadline).await?;
         }
+    }
+
+    /// Returns true if the server that runs removes secrets, and false if it went away.
+    ///
+    /// # Errors
+    /// It stays, and would store secrets as they are.
+    async fn removes_secrets(&self) -> anyhow::Result<bool> {
+        let asked = async {
+            let stream = socket::connect(&self.args.db).await?.context("no server answers")?;
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            let request = Request::get("/health").header("host", "localhost").body(Empty::<Bytes>::new())?;
+            anyhow::Ok(sender.send_request(request).await?.into_body().collect().await?.to_bytes())
+        };
+        let Ok(answer) = asked.await else { return Ok(false) };
+        let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        ensure!(
+            health["removes_secrets"] == true,
+            "the server of {} runs without --remove-secrets and would store secrets as they are: end it, and this command starts one \
+             that removes them, or start it with that option",
+            self.args.db.display()
+        );
+        Ok(true)
     }
 
     /// Reads why the server ended, if it has never answered.

@@ -33,6 +33,9 @@ pub fn message(sent: &[u8]) -> Result<&str, Value> {
     if text.is_empty() {
         return Ok(text);
     }
+    if let Ok(Value::Array(batch)) = serde_json::from_str(text) {
+        return Err(refused_batch(&batch));
+    }
     match serde_json::from_str::<ClientJsonRpcMessage>(text) {
         // rmcp takes a request whose id is neither a text nor a whole number for a notification, and does not answer it.
         Ok(ClientJsonRpcMessage::Notification(_)) if id_in(sent).is_some() => {
@@ -49,6 +52,17 @@ pub fn message(sent: &[u8]) -> Result<&str, Value> {
             };
             Err(refusal(sent, PARSE_ERROR, &format!("this is not JSON: {problem}{remedy}")))
         }
+    }
+}
+
+/// Returns the answer to a list of messages, which one revision of MCP had, 2025-03-26: an error for each request of it, or one if it
+/// has none.
+fn refused_batch(batch: &[Value]) -> Value {
+    let reason = "this is a batch, and the protocol has none; send each message in a request of its own";
+    let ids: Vec<&Value> = batch.iter().map(|message| &message["id"]).filter(|id| !id.is_null()).collect();
+    match ids.is_empty() {
+        true => error(&Value::Null, INVALID_REQUEST, reason),
+        false => ids.into_iter().map(|id| error(id, INVALID_REQUEST, reason)).collect(),
     }
 }
 
@@ -69,6 +83,15 @@ pub fn error(id: &Value, code: i32, message: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_is_answered_with_the_ids_of_its_requests() {
+        let batch = br#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"id":"b"},3]"#;
+        let answer = message(batch).unwrap_err();
+        let ids: Vec<&Value> = answer.as_array().unwrap().iter().map(|error| &error["id"]).collect();
+        assert_eq!(ids, [&json!(1), &json!("b")], "{answer}");
+        assert_eq!(message(b"[{}]").unwrap_err()["error"]["code"], INVALID_REQUEST);
+    }
 
     #[test]
     fn what_is_no_message_is_answered_with_its_id() {

@@ -41,6 +41,7 @@ mod openapi;
 mod page;
 mod problem;
 mod secrets;
+mod sent;
 mod settings;
 #[cfg(unix)]
 pub mod socket;
@@ -194,7 +195,7 @@ async fn serve(
         Err(error) if address.is_some() => (None, Some(error)),
         Err(error) => return Err(error),
     };
-    listen::end_at_signal(stop.clone(), GRACE + CLOSING)?;
+    listen::end_at_signal(stop.clone(), settings.ends_at_hang_up, GRACE + CLOSING)?;
     if let Some(address) = address {
         let scheme = if tls.is_some() { "https" } else { "http" };
         notify(&Notice::Listening(format!("{scheme}://{address}")));
@@ -285,7 +286,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(of_the_server)
         .merge(mcp::http(app))
         .merge(mem0::routes(app))
-        .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
+        .fallback(|| async { Problem::no_route() })
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))

@@ -251,6 +251,7 @@ impl Socket {
                 }
                 Some(Err(error)) => {
                     tracing::warn!(%error, "a connection to the socket was not accepted");
+                    app.idle_connections.oust_oldest();
                     tokio::time::sleep(PAUSE).await;
                 }
                 None => {}

@@ -101,7 +101,7 @@ fn cancelled(id: &Value) -> Value {
 }
 
 /// The processes that serve a database.
-fn servers(db: &Path) -> Vec<u32> {
+pub(super) fn servers(db: &Path) -> Vec<u32> {
     let is_server = |pid: &u32| {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let arguments: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
@@ -111,7 +111,7 @@ fn servers(db: &Path) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_server).collect()
 }
 
-fn send(signal: &str, pid: u32) {
+pub(super) fn send(signal: &str, pid: u32) {
     let _ = std::process::Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
@@ -424,7 +424,7 @@ fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
     let unusable = db.folder.path().join("no folder");
     std::fs::write(&unusable, "").unwrap();
     let mut serve = command(&unusable);
-    serve.args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path);
+    serve.env("TMPDIR", &unusable).args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path);
     let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut event = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
@@ -433,8 +433,16 @@ fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
     signal(&child, "TERM");
     assert!(child.wait().unwrap().success());
     assert!(listening.is_some() && warning.contains("no folder") && warning.contains("mnemon mcp"), "{warning}");
-    let output = command(&unusable).args(["serve", "--private", "--db"]).arg(&db.path).output().unwrap();
+    let mut private = command(&unusable);
+    private.env("TMPDIR", &unusable).args(["serve", "--private", "--db"]).arg(&db.path);
+    let output = private.output().unwrap();
     assert!(!output.status.success(), "without TCP the socket is all there is");
+    // A folder whose path is too long for a socket is no better.
+    let long = db.folder.path().join("long".repeat(25));
+    std::fs::create_dir(&long).unwrap();
+    let output = private.env("XDG_RUNTIME_DIR", &long).env("TMPDIR", &long).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("set XDG_RUNTIME_DIR to a folder"), "{said}");
 }
 
 #[test]
