@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts what build.sh built where nothing is installed: the static command in an empty bullseye (glibc 2.31), the wheel in a trixie with
-# Python alone (glibc 2.41), that of the server beside it, and those for ARM by QEMU. Each ingests the sample and finds an answer in it. What is not built is left out,
-# and said so. Needs root. Usage: start.sh TARGET_FOLDER
+# Python alone (glibc 2.41), that of the server beside it, and those for ARM by QEMU. Each ingests the sample and finds an answer in it.
+# What is not built is left out, and said so. Needs root. Usage: start.sh TARGET_FOLDER
 set -eu
 target=$(realpath "$1")
 [ "$(id -u)" = 0 ] || { echo "start.sh: only root can make a folder with a system" >&2; exit 1; }
