@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+# The frameworks' own warnings are theirs.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 
 class Left(NamedTuple):
     """What a class leaves to the framework's."""

@@ -205,7 +205,7 @@ def test_what_cannot_be_stored_is_refused_and_changes_nothing(engine: Engine) ->
     with pytest.raises(TypeError, match="keys must be str"):
         db.upsert_run(run("r", metadata={(1, 2): 3}), session_id="s")
     assert not db.get_session("s", SessionType.AGENT).runs
-    for call in (db.get_learnings, lambda: db.get_traces(), lambda: db.get_span("x")):
+    for call in (lambda: db.get_traces(), lambda: db.get_span("x")):
         with pytest.raises(NotImplementedError):
             call()
 
