@@ -16,11 +16,18 @@ fn read(folder: &Path) -> (Vec<&'static str>, Vec<Message>) {
     let mut reader = FileReader::new(None, ReadOptions::default());
     let (mut formats, mut messages) = (Vec::new(), Vec::new());
     let mut paths = Vec::new();
-    fn walk(p: &Path, out: &mut Vec<std::path::PathBuf>) { for e in fs::read_dir(p).unwrap() { let p = e.unwrap().path(); if p.is_dir() { walk(&p, out) } else { out.push(p) } } }
+    fn walk(p: &Path, out: &mut Vec<std::path::PathBuf>) {
+        for e in fs::read_dir(p).unwrap() {
+            let p = e.unwrap().path();
+            if p.is_dir() { walk(&p, out) } else { out.push(p) }
+        }
+    }
     walk(folder, &mut paths);
     paths.sort_by_key(|p| (!(p.ends_with("users.json") || p.ends_with("channels.json")), p.clone()));
     for path in paths {
-        if path.extension().is_some_and(|e| e == "zip") { panic!("zip"); }
+        if path.extension().is_some_and(|e| e == "zip") {
+            panic!("zip");
+        }
         let mut file = Source::open(&path).unwrap().next_file().unwrap().unwrap();
         let format: &'static Format =
             reader.format_of(&mut file).unwrap().unwrap_or_else(|| panic!("{}: no format is known", file.name));
@@ -41,7 +48,8 @@ fn check(folder: &Path, format: &str) {
     let texts = |message: &Message| message.text().split_whitespace().collect::<Vec<_>>().join(" ");
     let words = |text: &Value| text.as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let listed = || {
-        let read: Vec<String> = messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
+        let read: Vec<String> =
+            messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
         format!("read:\n{}", read.join("\n"))
     };
     assert_eq!(messages.len(), truth.len(), "{place}: the number of messages; {}", listed());
@@ -55,7 +63,9 @@ fn check(folder: &Path, format: &str) {
                 None => text == words(&expected["text"]),
             };
             let has_time = expected["time"].is_null()
-                || message.created_at.is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
+                || message
+                    .created_at
+                    .is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
             let has_session = expected["session"].is_null() || message.session == expected["session"].as_str().unwrap();
             is_text
                 && has_time
@@ -67,8 +77,11 @@ fn check(folder: &Path, format: &str) {
         let at = left.iter().position(|message| is_expected(message));
         let at = at.unwrap_or_else(|| panic!("{place}: {expected} is missing or wrong; {}", listed()));
         assert!(
-            left[..at].iter().all(|before| before.session != left[at].session || before.created_at.is_none() || before.created_at == left[at].created_at),
-            "{place}: {expected} comes too late; {}", listed()
+            left[..at].iter().all(|before| before.session != left[at].session
+                || before.created_at.is_none()
+                || before.created_at == left[at].created_at),
+            "{place}: {expected} comes too late; {}",
+            listed()
         );
         left.remove(at);
     }
@@ -78,7 +91,6 @@ fn check(folder: &Path, format: &str) {
     assert_eq!(ids.len(), messages.len(), "{place}: two messages have one id");
 }
 
-
 fn main() {
     let root = std::env::args().nth(1).unwrap();
     for format in fs::read_dir(root).unwrap() {
@@ -87,9 +99,19 @@ fn main() {
         for file in fs::read_dir(format.path()).unwrap() {
             let path = file.unwrap().path();
             let name = format.file_name().to_str().unwrap().to_owned();
-            match std::panic::catch_unwind(|| check(&path, &name)) { Ok(()) => ok += 1, Err(e) => { bad += 1; if first.is_none() { first = e.downcast_ref::<String>().cloned(); } } }
+            match std::panic::catch_unwind(|| check(&path, &name)) {
+                Ok(()) => ok += 1,
+                Err(e) => {
+                    bad += 1;
+                    if first.is_none() {
+                        first = e.downcast_ref::<String>().cloned();
+                    }
+                }
+            }
         }
         println!("{:?}: {ok} ok, {bad} bad", format.file_name());
-        if let Some(f) = first { println!("   {}", f.chars().take(1500).collect::<String>()); }
+        if let Some(f) = first {
+            println!("   {}", f.chars().take(1500).collect::<String>());
+        }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Async methods of the library that no action calls, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 18] = [
+pub(super) const LEFT_OUT: [(&str, &str); 21] = [
     ("Engine::close", "it ends the engine, as the end of every cell does"),
     ("Engine::export_all", "it has the other cells' namespaces too; `export` takes the same way"),
     ("Engine::put_in_batches", "as `Engine::put`, with batches for blocks; `server::formed`"),
