@@ -76,6 +76,7 @@ mod filter;
 mod forget;
 #[cfg(test)]
 mod forget_proof;
+#[cfg(feature = "formats")]
 mod formats;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
@@ -174,11 +175,14 @@ pub mod tokenizer {
 /// [`FORMATS`](format::FORMATS) is the table of all formats. A [`Source`](format::Source) has the files, and a
 /// [`FileReader`](format::FileReader) reads each in the format that it is found to have.
 pub mod format {
+    #[cfg(feature = "formats")]
     #[doc(inline)]
-    pub use crate::{
-        formats::{FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, namespace_of},
-        message::format::*,
+    pub use crate::formats::{
+        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, decompressed,
+        namespace_of,
     };
+    #[doc(inline)]
+    pub use crate::message::format::*;
 }
 
 /// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.

@@ -1,13 +1,16 @@
 //! Lists of messages in the formats of providers and frameworks: which values are of a format, and their messages.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::reader::{Found, ReadOptions, ValueReader, each};
 use crate::{
     error::{Error, Result},
+    ids::hex,
     message::{
         DEFAULT_SESSION, Message, MessageLine,
-        format::{from_anthropic, from_chatgpt, from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai},
+        format::{from_anthropic, from_gemini, from_langchain, from_llamaindex, from_mem0, from_openai},
+        read_chatgpt,
     },
 };
 
@@ -17,8 +20,12 @@ pub(super) fn is_chatgpt(value: &Value) -> bool {
     value["mapping"].is_object()
 }
 
-pub(super) fn chatgpt(_: &ReadOptions) -> Box<dyn ValueReader> {
-    each(|value, found| found.messages.extend(from_chatgpt(&value)))
+pub(super) fn chatgpt(options: &ReadOptions) -> Box<dyn ValueReader> {
+    let tool_output = options.tool_output;
+    each(move |value, found| {
+        let messages = read_chatgpt(&value, tool_output, &mut found.notes);
+        found.messages.extend(messages);
+    })
 }
 
 pub(super) fn is_langchain(value: &Value) -> bool {
@@ -85,8 +92,9 @@ pub(super) fn is_gemini(value: &Value) -> bool {
         || any_message(value, "contents", |turn| turn["parts"].is_array() && turn["content"].is_null())
 }
 
-pub(super) fn gemini(_: &ReadOptions) -> Box<dyn ValueReader> {
-    each(|value, found| conversation(from_gemini(&value), found))
+pub(super) fn gemini(options: &ReadOptions) -> Box<dyn ValueReader> {
+    let is_session_given = options.session.is_some();
+    each(move |value, found| conversation(&value, "contents", is_session_given, from_gemini(&value), found))
 }
 
 /// Whether a value has what only Anthropic's format has.
@@ -103,22 +111,45 @@ pub(super) fn is_anthropic(value: &Value) -> bool {
     is_answer || has_system || any_message(value, "messages", has_block)
 }
 
-pub(super) fn anthropic(_: &ReadOptions) -> Box<dyn ValueReader> {
-    each(|value, found| conversation(from_anthropic(&value), found))
+pub(super) fn anthropic(options: &ReadOptions) -> Box<dyn ValueReader> {
+    let is_session_given = options.session.is_some();
+    each(move |value, found| conversation(&value, "messages", is_session_given, from_anthropic(&value), found))
 }
 
+/// Whether a value is a message or a conversation, in one of the forms that [`Chat::of`] knows.
 pub(super) fn is_openai(value: &Value) -> bool {
-    any_message(value, "messages", |message| message["role"].is_string())
+    let is_message = |message: &Value| message["role"].is_string() || is_item(message);
+    let is_turn = |turn: &Value| turn["from"].is_string() && turn["value"].is_string();
+    let lists = ["messages", "conversation", "conversations", "input", "output"];
+    let mut lists = lists.iter().filter_map(|field| value[*field].as_array());
+    is_message(value)
+        || lists.any(|list| list.iter().any(|value| is_message(value) || is_turn(value)))
+        || value["choices"].is_array()
+        || value["custom_id"].is_string()
 }
 
-pub(super) fn openai(_: &ReadOptions) -> Box<dyn ValueReader> {
-    each(|value, found| {
-        let objects = list(value, "messages");
+fn is_item(value: &Value) -> bool {
+    let kind = value["type"].as_str().unwrap_or_default();
+    kind == "reasoning" || value["call_id"].is_string() && kind.contains("_call")
+}
+
+pub(super) fn openai(options: &ReadOptions) -> Box<dyn ValueReader> {
+    let is_session_given = options.session.is_some();
+    each(move |value, found| {
+        let Chat { session, objects, failure } = Chat::of(value, is_session_given);
+        found.notes.extend(failure);
         let mut index = 0;
         // Each is a message of its own, unless it belongs to the one before.
         for objects in objects.chunk_by(|_, next| next.pointer("/mnemon/of").is_some()) {
+            let time = objects[0]["timestamp"].as_str().and_then(|time| time.replacen(' ', "T", 1).parse().ok());
             match from_openai(objects) {
-                Ok(messages) => found.messages.extend(messages.into_iter().map(|message| line(message, &objects[0]))),
+                Ok(messages) => found.messages.extend(messages.into_iter().map(|mut message| {
+                    if let Some(session) = session.as_ref().filter(|_| message.session == DEFAULT_SESSION) {
+                        message.session.clone_from(session);
+                        message.created_at = message.created_at.or(time);
+                    }
+                    Ok(line(message, objects[0].get("mnemon").is_some()))
+                })),
                 // The error counts in the chunk alone.
                 Err(error) => {
                     let reason = error.to_string().replacen("messages[0]", &format!("messages[{index}]"), 1);
@@ -130,18 +161,87 @@ pub(super) fn openai(_: &ReadOptions) -> Box<dyn ValueReader> {
     })
 }
 
-/// Adds the messages of a conversation that is read as a whole.
-fn conversation(messages: Result<Vec<Message>>, found: &mut Found) {
+/// The messages of a value, and their session if the value is a conversation of its own.
+struct Chat {
+    session: Option<String>,
+    objects: Vec<Value>,
+    /// Why there are none.
+    failure: Option<String>,
+}
+
+impl Chat {
+    /// Reads a list of messages; a request or an answer; a line of a file for fine-tuning or for a batch; or a row of the
+    /// collections WildChat and ShareGPT.
+    fn of(mut value: Value, is_session_given: bool) -> Self {
+        let text = |field: &str| value[field].as_str().map(str::to_owned);
+        if let Some(id) = text("custom_id") {
+            let error = &value["error"];
+            let failure = (!error.is_null()).then(|| format!("the request {id:?} failed: {error}"));
+            let body = value.pointer_mut("/response/body").map(Value::take).unwrap_or_else(|| value["body"].take());
+            let objects = if body.is_object() { Chat::of(body, true).objects } else { Vec::new() };
+            return Chat { session: Some(id), objects, failure };
+        }
+        let named = ["conversation_hash", "conversation_id", "id"].into_iter().find_map(text);
+        for (field, session) in [
+            ("messages", None),
+            ("conversation", named.clone()),
+            ("conversations", named),
+            // A request to the Responses API, and an answer of it.
+            ("input", None),
+            ("output", None),
+        ] {
+            if value[field].as_array().is_some_and(|list| list.iter().all(Value::is_object)) {
+                let session = session.or_else(|| (!is_session_given).then(|| hash(&value)));
+                let Value::Array(objects) = value[field].take() else { unreachable!("it is a list") };
+                return Chat { session, objects: objects.into_iter().map(turn).collect(), failure: None };
+            }
+        }
+        // Of several answers to one request, the first.
+        if let Some(message) = value.pointer_mut("/choices/0/message") {
+            return Chat { session: None, objects: vec![message.take()], failure: None };
+        }
+        let objects = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        Chat { session: None, objects, failure: None }
+    }
+}
+
+/// Gives a turn of ShareGPT's form the fields of OpenAI's.
+fn turn(mut turn: Value) -> Value {
+    let Some(from) = turn["from"].as_str().filter(|_| turn["value"].is_string()) else { return turn };
+    let role = match from {
+        "human" | "user" => "user",
+        "gpt" | "chatgpt" | "bard" | "bing" | "assistant" | "model" | "function_call" => "assistant",
+        "observation" | "tool" => "tool",
+        other => other,
+    };
+    json!({"role": role, "content": turn["value"].take()})
+}
+
+/// Adds the messages of a conversation in a value that is read as a whole. `turns` is the field with its turns.
+fn conversation(value: &Value, turns: &str, is_session_given: bool, messages: Result<Vec<Message>>, found: &mut Found) {
+    let session = (value[turns].is_array() && !is_session_given).then(|| hash(value));
+    let is_lossless = any_message(value, turns, |turn| turn["mnemon"].is_object());
     match messages {
-        Ok(messages) => found.messages.extend(messages.into_iter().map(|message| line(message, &Value::Null))),
+        Ok(messages) => found.messages.extend(messages.into_iter().map(|mut message| {
+            if let Some(session) = session.as_ref().filter(|_| !is_lossless) {
+                message.session.clone_from(session);
+            }
+            Ok(line(message, is_lossless))
+        })),
         Err(error) => found.messages.push(Err(error)),
     }
 }
 
-/// Returns a message that was read from an object, which names its id if it is of the lossless form.
-fn line(message: Message, object: &Value) -> Result<MessageLine> {
-    let has_id = message.session != DEFAULT_SESSION || object.get("mnemon").is_some();
-    Ok(MessageLine { namespace: None, message, has_id })
+fn line(message: Message, has_id: bool) -> MessageLine {
+    MessageLine { namespace: None, message, has_id }
+}
+
+/// Returns the name of a conversation that has none: the same for the same conversation.
+fn hash(value: &Value) -> String {
+    hex(&Sha256::digest(value.to_string())[..8])
 }
 
 /// Whether a value, or an element of the list in a field of it, is a message.

@@ -36,8 +36,6 @@ pub struct Format {
     pub session: &'static str,
     /// Writes messages in this format.
     pub write: Option<fn(&[Message]) -> Value>,
-    /// The names of the files that are read before the others of a folder or archive.
-    first: &'static [&'static str],
     kind: Kind,
 }
 
@@ -66,7 +64,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the line's, or `default`",
         write: None,
-        first: &[],
         kind: Kind::File { is: own::is_file, reader: own::reader },
     },
     Format {
@@ -75,7 +72,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the transcript's",
         write: None,
-        first: &[],
         kind: Kind::Json { is: claude_code::is_line, reader: claude_code::reader, shape: JsonShape::Log },
     },
     Format {
@@ -84,7 +80,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the rollout's",
         write: None,
-        first: &[],
         kind: Kind::Json { is: codex::is_line, reader: codex::reader, shape: JsonShape::Log },
     },
     Format {
@@ -93,7 +88,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the conversation's id",
         write: None,
-        first: &[],
         kind: Kind::Json { is: chats::is_chatgpt, reader: chats::chatgpt, shape: JsonShape::Elements },
     },
     Format {
@@ -102,7 +96,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the conversation's id, `memories`, or the project's id",
         write: None,
-        first: &[],
         kind: Kind::Json { is: claude_ai::is_value, reader: claude_ai::reader, shape: JsonShape::Elements },
     },
     Format {
@@ -111,7 +104,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "prompts within an hour of each other",
         write: None,
-        first: &[],
         kind: Kind::Json { is: gemini_takeout::is_value, reader: gemini_takeout::reader, shape: JsonShape::Elements },
     },
     Format {
@@ -120,7 +112,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".txt", ".zip"],
         session: "the chat's name",
         write: None,
-        first: &[],
         kind: Kind::File { is: whatsapp::is_file, reader: whatsapp::reader },
     },
     Format {
@@ -129,7 +120,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the channel's name, and a thread's first time",
         write: None,
-        first: slack::FIRST,
         kind: Kind::File { is: slack::is_file, reader: slack::reader },
     },
     Format {
@@ -138,7 +128,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the chat's name and id",
         write: None,
-        first: &[],
         kind: Kind::Json { is: group_chats::is_telegram, reader: group_chats::telegram, shape: JsonShape::Elements },
     },
     Format {
@@ -147,7 +136,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the server's and the channel's name",
         write: None,
-        first: &[],
         kind: Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements },
     },
     Format {
@@ -156,7 +144,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the session's id",
         write: None,
-        first: &[],
         kind: Kind::Json { is: opencode::is_value, reader: opencode::reader, shape: JsonShape::Elements },
     },
     Format {
@@ -165,7 +152,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "the session's id",
         write: None,
-        first: &[],
         kind: Kind::Json { is: gemini_cli::is_value, reader: gemini_cli::reader, shape: JsonShape::Elements },
     },
     Format {
@@ -174,7 +160,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".md"],
         session: "the time at which the session began",
         write: None,
-        first: &[],
         kind: Kind::File { is: aider::is_file, reader: aider::reader },
     },
     Format {
@@ -183,7 +168,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the stream and the topic",
         write: None,
-        first: &[],
         kind: Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements },
     },
     Format {
@@ -192,7 +176,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the room's name",
         write: None,
-        first: &[],
         kind: Kind::Json { is: group_chats::is_matrix, reader: group_chats::matrix, shape: JsonShape::Elements },
     },
     Format {
@@ -201,7 +184,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".log", ".txt"],
         session: "the rest of the file's name",
         write: None,
-        first: &[],
         kind: Kind::File { is: irc::is_file, reader: irc::reader },
     },
     Format {
@@ -210,7 +192,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".mbox"],
         session: "the subject",
         write: None,
-        first: &[],
         kind: Kind::File { is: mail::is_file, reader: mail::reader },
     },
     Format {
@@ -219,7 +200,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: None,
-        first: &[],
         kind: Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Lists },
     },
     Format {
@@ -228,7 +208,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`, or the store's key",
         write: None,
-        first: &[],
         kind: Kind::Json { is: chats::is_llamaindex, reader: chats::llamaindex, shape: JsonShape::Elements },
     },
     Format {
@@ -237,7 +216,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`run_id`, or `mem0`",
         write: None,
-        first: &[],
         kind: Kind::Json { is: chats::is_mem0, reader: chats::mem0, shape: JsonShape::Elements },
     },
     Format {
@@ -246,7 +224,6 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: Some(to_gemini),
-        first: &[],
         kind: Kind::Json { is: chats::is_gemini, reader: chats::gemini, shape: JsonShape::Lists },
     },
     Format {
@@ -255,16 +232,15 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: Some(to_anthropic),
-        first: &[],
         kind: Kind::Json { is: chats::is_anthropic, reader: chats::anthropic, shape: JsonShape::Lists },
     },
     Format {
         name: "openai",
-        title: "messages of OpenAI's chat completions, as a list or in `messages` of each line",
+        title: "messages of OpenAI's chat completions and items of its Responses API, as a list or one a line; requests and \
+                answers; lines for fine-tuning and batches; rows of WildChat and ShareGPT",
         endings: &[".json", ".jsonl"],
-        session: "`default`",
+        session: "`default`; of a conversation in one value its id, `custom_id`, or a hash",
         write: Some(|messages| to_openai(messages).into()),
-        first: &[],
         kind: Kind::Json { is: chats::is_openai, reader: chats::openai, shape: JsonShape::Lists },
     },
 ];
@@ -283,6 +259,20 @@ impl Format {
         FORMATS.iter().find(is_file).or_else(|| sample.values.iter().find_map(has_value))
     }
 
+    /// Returns true if a coding agent writes the files while it works. Their messages have the namespace of its folder.
+    pub fn is_log(&self) -> bool {
+        matches!(self.kind, Kind::Json { shape: JsonShape::Log, .. })
+    }
+
+    /// Returns the format of a file that has nothing of this one at its beginning, if it is known.
+    fn other_of(&self, name: &str, head: &[u8]) -> Option<&'static Format> {
+        let Kind::Json { is, .. } = self.kind else { return None };
+        let has_own = Sample::new(name, head).values.iter().any(is);
+        // A plain message may be of any of these.
+        let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
+        Format::detect(name, head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
+    }
+
     /// Whether a JSON value is of this format.
     fn is_value(&self, value: &Value) -> bool {
         matches!(self.kind, Kind::Json { is, .. } if is(value))
@@ -299,6 +289,17 @@ impl Format {
     }
 }
 
+impl SourceFile<'_> {
+    /// Finds out the format of the file. Returns `None` if it has that of none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn format(&mut self) -> Result<Option<&'static Format>> {
+        let name = self.name.clone();
+        self.head().map(|head| Format::detect(&name, head))
+    }
+}
+
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
@@ -307,30 +308,15 @@ impl fmt::Debug for Format {
 
 /// Reads the files of one [`Source`], each in its format.
 pub struct FileReader {
-    format: Option<&'static Format>,
     options: ReadOptions,
     /// The readers of the formats that were met.
     readers: Vec<(&'static str, Box<dyn Reader>)>,
 }
 
 impl FileReader {
-    /// Creates a reader of files in one format, or with `None` in the format that each turns out to have.
-    pub fn new(format: Option<&'static Format>, options: ReadOptions) -> Self {
-        FileReader { format, options, readers: Vec::new() }
-    }
-
-    /// Returns the format in which [`read`](Self::read) reads a file. `None`: it was found to have no known format.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn format_of(&self, file: &mut SourceFile<'_>) -> Result<Option<&'static Format>> {
-        match self.format {
-            Some(format) => Ok(Some(format)),
-            None => {
-                let name = file.name.clone();
-                file.head().map(|head| Format::detect(&name, head))
-            }
-        }
+    /// Creates a reader.
+    pub fn new(options: ReadOptions) -> Self {
+        FileReader { options, readers: Vec::new() }
     }
 
     /// Reads a file in a format. Messages that cannot be read or stored are errors within [`Found`], and an error of the
@@ -347,20 +333,21 @@ impl FileReader {
         });
         let (name, session) = (file.name.clone(), options.session.clone());
         // A file that cannot be read fails again when it is.
-        let detected = file.head().ok().and_then(|head| Format::detect(&name, head)).map(|format| format.name);
-        readers[at].1.read(file).map(move |found| match found {
-            Ok(found) => Ok(found.placed(&name, session.as_deref())),
-            Err(Error::OtherFormat { file, given, .. }) => Err(Error::OtherFormat { file, given, fitting: detected }),
-            Err(error) => Err(error),
-        })
+        let other = file.head().ok().and_then(|head| format.other_of(&name, head));
+        let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
+            Some(other) => {
+                let fitting = Some(other.name);
+                let error = Error::OtherFormat { file: name.clone(), given: format.name, fitting };
+                Box::new(std::iter::once(Err(error)))
+            }
+            None => readers[at].1.read(file),
+        };
+        found.map(move |found| Ok(found?.placed(&name, session.as_deref())))
     }
 }
 
 impl fmt::Debug for FileReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileReader")
-            .field("format", &self.format)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+        f.debug_struct("FileReader").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -116,6 +116,7 @@ impl Reading<'_> {
                     value => (self.is)(value),
                 };
                 self.values.read(value, &mut found);
+                self.is_of_format |= found.messages.iter().any(Result::is_ok);
             }
             Err(reason) if self.is_log => found.notes.push(format!("line {line} is torn and was left out: {reason}")),
             Err(reason) => {

@@ -13,8 +13,7 @@
 //! 2. Add a row to [`FORMATS`]. Rows are asked in order whether the first values, or the name and the first bytes of a file
 //!    are of their format, so a format that another contains stands before it.
 //! 3. A format of several files, such as a folder for each channel beside a list of users, has one `Reader` for all files
-//!    of a folder or archive, which keeps what the first ones said. `first` in its row names the files that are read before
-//!    the others.
+//!    of a folder or archive, which keeps what the first ones said. `source` has the names of the files that come first.
 //! 4. Add tests in `tests/it/formats`. The table in `docs/import.md` is checked by one of them, which prints it.
 
 mod agent;
@@ -23,6 +22,7 @@ mod chats;
 mod claude_ai;
 mod claude_code;
 mod codex;
+mod compressed;
 mod format;
 mod gemini_cli;
 mod gemini_takeout;
@@ -42,6 +42,7 @@ mod whatsapp;
 
 pub use self::{
     agent::FRAME,
+    compressed::decompressed,
     format::{FORMATS, FileReader, Format},
     place::namespace_of,
     reader::{Found, ReadOptions, TimeZone},

@@ -17,8 +17,6 @@ use crate::{
     message::Role,
 };
 
-/// The files of an export that are read before the channels.
-pub(super) const FIRST: &[&str] = &["users.json"];
 /// The subtypes of messages that somebody wrote. Others tell who joined, or what was pinned.
 const TALK: [&str; 5] = ["thread_broadcast", "me_message", "bot_message", "file_share", "file_comment"];
 

@@ -10,8 +10,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use mnemon::{
-    ContentPart, Message, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role,
-    format::{FRAME, FileReader, Format, ReadOptions, Source, namespace_of},
+    ContentPart, Message, MessageLine, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role,
+    format::{FRAME, FileReader, ReadOptions, Source, namespace_of},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -26,6 +26,8 @@ use crate::{
 
 /// The most bytes of an event. A prompt is the longest part of it.
 const MAX_EVENT: u64 = 16 << 20;
+/// The bytes of a transcript in which the folder is looked for where its session began.
+const HEAD: u64 = 1 << 20;
 /// Messages of a request, and the most bytes of them, which is less than a server takes.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
@@ -83,6 +85,17 @@ struct Event {
     source: Option<String>,
 }
 
+impl Event {
+    /// Returns the namespace of the folder in which the session began, by its transcript: the agent may have left it since.
+    fn began(&self) -> Option<Namespace> {
+        let mut head = Vec::new();
+        let file = std::fs::File::open(self.transcript_path.as_ref()?).ok()?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, HEAD), &mut head).ok()?;
+        let (lines, _) = said(&head, 0).ok()?;
+        lines.into_iter().find(|line| line.message.session == self.session_id)?.namespace
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
     let status = Status(args.failure_status);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -113,7 +126,10 @@ async fn answer(args: Args) -> anyhow::Result<String> {
         "the event on stdin is not that of a hook: the agent's configuration runs this command, and gives it JSON with \
          hook_event_name, session_id and cwd",
     )?;
-    let namespace = namespace.map_or_else(|| namespace_of(&event.cwd), Ok)?;
+    let namespace = match namespace {
+        Some(namespace) => namespace,
+        None => event.began().map_or_else(|| namespace_of(&event.cwd), Ok)?,
+    };
     let memory = |client| Memory { client, namespace, session: event.session_id.clone() };
     match &*event.hook_event_name {
         // A session that goes on knows what was said.
@@ -203,17 +219,15 @@ impl Memory {
         Ok(serde_json::from_value(answer)?)
     }
 
-    /// Stores the messages of a transcript that follow the last one that is stored.
+    /// Stores the messages of a transcript that follow the last one that is stored, and deletes those that were taken back.
     async fn store(&mut self, transcript: &[u8], tool_output: usize) -> anyhow::Result<()> {
+        let (lines, removed) = said(transcript, tool_output)?;
         let mut messages = Vec::new();
-        for mut message in said(transcript, tool_output)? {
+        for MessageLine { mut message, .. } in lines {
             // A transcript that continues another begins with a copy of that one.
             if message.session == self.session || message.session == mnemon::DEFAULT_SESSION {
                 message.session.clone_from(&self.session);
-                match message.check() {
-                    Ok(()) => messages.push(message),
-                    Err(error) => output::note(format!("a message was left out: {error}")),
-                }
+                messages.push(message);
             }
         }
         let mut known = messages.len();
@@ -236,6 +250,10 @@ impl Memory {
         if !batch.is_empty() {
             self.client.post(&path, &json!({ "messages": batch })).await?;
         }
+        for MessageLine { message, .. } in removed {
+            let path = self.message(&message.id);
+            self.client.request(Method::DELETE, &path, None).await?;
+        }
         Ok(())
     }
 
@@ -246,8 +264,7 @@ impl Memory {
     }
 
     async fn has(&mut self, id: &str) -> anyhow::Result<bool> {
-        let path = format!("{}/messages/{}", self.root(), encode(id));
-        Ok(self.client.request(Method::GET, &path, None).await?.is_some())
+        Ok(self.client.request(Method::GET, &self.message(id), None).await?.is_some())
     }
 
     /// Returns the session of the namespace, other than this one, that was used last.
@@ -273,6 +290,10 @@ impl Memory {
 
     fn root(&self) -> String {
         format!("/v1/namespaces/{}", encode(self.namespace.as_str()))
+    }
+
+    fn message(&self, id: &str) -> String {
+        format!("{}/messages/{}", self.root(), encode(id))
     }
 
     fn path(&self, session: &str, rest: &str) -> String {
@@ -321,24 +342,27 @@ impl Client {
     }
 }
 
-/// Reads the messages of a transcript of which more may follow: a last line without an end is left for later.
-fn said(transcript: &[u8], tool_output: usize) -> anyhow::Result<Vec<Message>> {
+/// Reads the messages of a transcript of which more may follow, and those that were taken back: a last line without an end is
+/// left for later.
+fn said(transcript: &[u8], tool_output: usize) -> anyhow::Result<(Vec<MessageLine>, Vec<MessageLine>)> {
     let end = transcript.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let Some(format) = Format::detect("transcript", &transcript[..end]) else { return Ok(Vec::new()) };
-    let mut files = FileReader::new(Some(format), ReadOptions { tool_output, ..ReadOptions::default() });
-    let mut source = Source::stream("transcript", &transcript[..end]);
-    let mut messages = Vec::new();
-    while let Some(file) = source.next_file()? {
+    let (mut messages, mut removed) = (Vec::new(), Vec::new());
+    let mut source = Source::stream("transcript", &transcript[..end])?;
+    let mut files = FileReader::new(ReadOptions { tool_output, ..ReadOptions::default() });
+    while let Some(mut file) = source.next_file()? {
+        let Some(format) = file.format()?.filter(|format| format.is_log()) else { continue };
         for found in files.read(format, file) {
-            for message in found?.messages {
+            let found = found?;
+            removed.extend(found.removed);
+            for message in found.messages {
                 match message {
-                    Ok(line) => messages.push(line.message),
+                    Ok(line) => messages.push(line),
                     Err(error) => output::note(format!("a message was left out: {error}")),
                 }
             }
         }
     }
-    Ok(messages)
+    Ok((messages, removed))
 }
 
 /// Returns the memory that the library put before a prompt, in its sealed frame.

@@ -1,16 +1,16 @@
 //! `mnemon ingest`: messages of files are stored, embedded and indexed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     time::Instant,
 };
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
     Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
-    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, Source, SourceFile, TimeZone},
+    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile, TimeZone},
 };
 use mnemon_secrets::Secrets;
 use serde::Serialize;
@@ -25,6 +25,10 @@ use crate::{
 
 /// Messages per commit.
 const BATCH: usize = 512;
+/// The format of files whose lines are messages.
+const OWN: &str = "mnemon";
+/// The most names of files that are shown.
+const SHOWN: usize = 5;
 
 /// Store the messages of files, embed and index them.
 ///
@@ -87,7 +91,7 @@ pub(crate) struct Args {
     /// still fails if most are bad.
     #[arg(long)]
     skip_bad: bool,
-    /// The files; - reads stdin. They may be compressed by gzip or zstd.
+    /// Files, folders and zip archives as other programs deliver them; - reads stdin. Files may be compressed by gzip or zstd.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -155,6 +159,8 @@ struct Report {
     new: u64,
     replaced: u64,
     unchanged: u64,
+    /// Messages of an earlier ingest that their author took back since.
+    removed: u64,
     skipped: u64,
     /// Secrets that were replaced by marks.
     secrets_removed: u64,
@@ -196,9 +202,10 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
     let secrets = args.remove_secrets.then(Secrets::new);
-    let mut ingest = Ingest { engine, args, secrets, progress, report: Report::default(), with_language };
+    let report = Report::default();
+    let mut ingest = Ingest { engine, args, secrets, progress, report, with_language, places: HashMap::new() };
     for file in &args.files {
-        let stopped = ingest.file(file);
+        let stopped = ingest.path(file);
         // After a bad line too: the messages before it must be searchable.
         let embedded = ingest.progress.embed(engine);
         stopped?;
@@ -222,6 +229,9 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
             output::count("new", report.new)?;
             output::count("replaced", report.replaced)?;
             output::count("unchanged", report.unchanged)?;
+            if report.removed > 0 {
+                output::count("removed", report.removed)?;
+            }
             output::count("skipped", report.skipped)?;
             if report.secrets_removed > 0 {
                 output::count("secrets removed", report.secrets_removed)?;
@@ -261,11 +271,14 @@ struct Ingest<'a> {
     report: Report,
     /// The namespaces whose language this command has set.
     with_language: BTreeSet<Namespace>,
+    /// The namespaces in which the sessions of folders are stored.
+    places: HashMap<(Namespace, String), Namespace>,
 }
 
 /// One file of a running ingest.
 struct IngestFile<'a, 'i> {
     ingest: &'i mut Ingest<'a>,
+    name: String,
     /// The size of the file; 0 if it is unknown.
     bytes: u64,
     /// Messages of the files before this one.
@@ -276,37 +289,55 @@ struct IngestFile<'a, 'i> {
 }
 
 impl Ingest<'_> {
-    /// Stores the messages of a file, up to its end or the first error.
-    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+    /// Stores the messages of the files at a path, up to their end or the first error.
+    fn path(&mut self, path: &Path) -> anyhow::Result<()> {
         let Args { from, session, tool_output, me, time_zone, .. } = self.args;
         let (session, me, time_zone) = (session.clone(), me.clone(), time_zone.clone());
         let options = ReadOptions { tool_output: *tool_output, session, me, time_zone };
-        let mut files = FileReader::new(FileFormat::named(from), options);
-        let mut source = Source::stream(&path.display().to_string(), input::open(path)?);
-        while let Some(file) = source.next_file()? {
-            let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-            self.one(file, bytes, &mut files)?;
+        let given = FileFormat::named(from);
+        let mut files = FileReader::new(options);
+        let mut source = input::source(path)?;
+        let (is_single, mut unknown) = (source.is_single(), Vec::new());
+        while let Some(mut file) = source.next_file()? {
+            match given.filter(|_| is_single).map_or_else(|| file.format(), |given| Ok(Some(given)))? {
+                Some(format) if given.is_none_or(|given| given.name == format.name) => {
+                    if given.is_none() && format.name != OWN {
+                        self.progress
+                            .note(&format!("{}: read as {}; --from names another format", file.name, format.name));
+                    }
+                    self.file(file, format, &mut files, is_single)?;
+                }
+                // Its errors name the other formats.
+                None if is_single => {
+                    let own = FileFormat::named(OWN).expect("it is in the table");
+                    self.file(file, own, &mut files, is_single)?;
+                }
+                _ => unknown.push(file.name.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            let shown = unknown[..unknown.len().min(SHOWN)].join(", ");
+            let more = if unknown.len() > SHOWN { ", ..." } else { "" };
+            let files = counted(unknown.len() as u64, "file");
+            let kind =
+                given.map_or("of no known format".to_owned(), |given| format!("not of the format {}", given.name));
+            self.progress.note(&format!("left out {files} {kind}: {shown}{more}"));
         }
         Ok(())
     }
 
-    fn one(&mut self, mut file: SourceFile<'_>, bytes: u64, files: &mut FileReader) -> anyhow::Result<()> {
+    /// Stores the messages of a file, up to its end or the first error.
+    fn file(
+        &mut self,
+        file: SourceFile<'_>,
+        format: &'static FileFormat,
+        files: &mut FileReader,
+        is_single: bool,
+    ) -> anyhow::Result<()> {
         self.progress.begin("storing", "messages", Total::Unknown);
-        let name = file.name.clone();
-        let is_found_out = FileFormat::named(&self.args.from).is_none();
-        let format = match files.format_of(&mut file)? {
-            Some(format) if is_found_out && format.name != "mnemon" => {
-                self.progress.note(&format!("{name}: read as {}; --from names another format", format.name));
-                format
-            }
-            Some(format) => format,
-            // So that its errors are told.
-            None if matches!(file.head()?.trim_ascii(), [] | [b'{', ..]) => {
-                FileFormat::named("mnemon").expect("it is in the table")
-            }
-            None => bail!("{name}: a file of a format that is not known; name it with --from {}", names()),
-        };
-        let mut file_ingest = IngestFile {
+        let bytes = file.size;
+        let mut ingest = IngestFile {
+            name: file.name.clone(),
             bytes,
             before: self.report.messages(),
             // A reader per file: of two equal lines in one file the second is another message; in another file it is
@@ -315,12 +346,14 @@ impl Ingest<'_> {
             batch: Vec::with_capacity(BATCH),
             ingest: self,
         };
-        let stopped = files.read(format, file).try_for_each(|found| {
-            let found = found.map_err(or_other)?;
-            file_ingest.take(found, format).with_context(|| name.clone())
+        let stopped = files.read(format, file).try_for_each(|found| match found {
+            Ok(found) => ingest.take(found, format),
+            // The other files of the folder are no worse for it.
+            Err(error) if !is_single => ingest.skip(&or_other(error)),
+            Err(error) => Err(or_other(error)),
         });
         // After a bad line too.
-        file_ingest.put(bytes)?;
+        ingest.put(bytes)?;
         stopped
     }
 }
@@ -329,17 +362,18 @@ impl IngestFile<'_, '_> {
     /// Takes all messages that were found together, or none if the command stops at one of them.
     fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
         for note in &found.notes {
-            self.ingest.progress.note(note);
+            self.ingest.progress.note(&format!("{}: {note}", self.name));
         }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
             let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
-            match line.and_then(|line| self.place(line)) {
+            let placed = line.and_then(|line| {
+                let line = self.kept_place(line, format)?;
+                self.place(line).with_context(|| format!("{}:{}", self.name, found.line))
+            });
+            match placed {
                 Ok(message) => messages.push(message),
-                Err(error) if self.ingest.args.skip_bad => {
-                    self.ingest.progress.note(&format!("skipped {error:#}"));
-                    self.ingest.report.skipped += 1;
-                }
+                Err(error) if self.ingest.args.skip_bad => self.skip(&error)?,
                 Err(error) => {
                     let is_first = self.batch.is_empty() && self.ingest.report.messages() == 0;
                     let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
@@ -351,6 +385,7 @@ impl IngestFile<'_, '_> {
             }
         }
         self.batch.append(&mut messages);
+        self.remove(found.removed, format)?;
         if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
     }
 
@@ -361,6 +396,48 @@ impl IngestFile<'_, '_> {
             self.ingest.report.secrets_removed += removed as u64;
         }
         self.reader.place(line)
+    }
+
+    /// Leaves out a message, or what is left of a file.
+    fn skip(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
+        self.ingest.progress.note(&format!("skipped {error:#}"));
+        self.ingest.report.skipped += 1;
+        Ok(())
+    }
+
+    /// Gives a message of a folder that is gone the namespace in which it is stored already: while the folder was there, it
+    /// said which repository it was in.
+    fn kept_place(&mut self, mut line: MessageLine, format: &FileFormat) -> anyhow::Result<MessageLine> {
+        let is_placed = format.is_log() && self.ingest.args.namespace.is_none();
+        let Some(own) = line.namespace.clone().filter(|_| is_placed) else { return Ok(line) };
+        let key = (own, line.message.session.clone());
+        if !self.ingest.places.contains_key(&key) {
+            let labels: Vec<String> = key.0.labels().map(|label| label.into_owned()).collect();
+            let folder: PathBuf = std::iter::once("/".to_owned()).chain(labels.iter().skip(1).cloned()).collect();
+            let mut place = key.0.clone();
+            if !folder.exists() {
+                for end in (2..labels.len()).rev() {
+                    let ancestor = Namespace::from_labels(&labels[..end])?;
+                    if self.ingest.engine.blocking().get(&ancestor, &line.message.id)?.is_some() {
+                        place = ancestor;
+                        break;
+                    }
+                }
+            }
+            self.ingest.places.insert(key.clone(), place);
+        }
+        line.namespace = self.ingest.places.get(&key).cloned();
+        Ok(line)
+    }
+
+    /// Deletes messages that were taken back, if an earlier ingest of the file stored them.
+    fn remove(&mut self, lines: Vec<MessageLine>, format: &FileFormat) -> anyhow::Result<()> {
+        for line in lines {
+            let line = self.kept_place(line, format)?;
+            let (namespace, message) = self.reader.place(line)?;
+            self.ingest.report.removed += self.ingest.engine.blocking().delete(&namespace, vec![message.id])?;
+        }
+        Ok(())
     }
 
     /// Stores the batch, in one commit.
@@ -394,7 +471,7 @@ impl IngestFile<'_, '_> {
 /// Adds the remedy to an error in the first line of a file of mnemon's format, which may be of another system.
 fn or_foreign(error: Error, format: &FileFormat) -> anyhow::Error {
     match format.name {
-        "mnemon" => anyhow!("{error}; a file of another system is read with --from {}", names()),
+        OWN => anyhow!("{error}; a file of another system is read with --from {}", names()),
         _ => error.into(),
     }
 }

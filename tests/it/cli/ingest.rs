@@ -226,7 +226,7 @@ fn compressed_files_and_byte_order_marks_are_read() {
     damaged[last] ^= 1;
     let utf16: Vec<u8> = format!("\u{feff}{}", line("x")).encode_utf16().flat_map(u16::to_le_bytes).collect();
     let cut = gzip(&line("x"))[..20].to_vec();
-    for (bytes, reason) in [(damaged, "checksum"), (utf16, "save it as UTF-8"), (cut, "-: reading")] {
+    for (bytes, reason) in [(damaged, "checksum"), (utf16, "save it as UTF-8"), (cut, "-:1: incomplete")] {
         let output =
             run(mnemon().args(["ingest", "--namespace", "b", "--db"]).arg(&db.path).arg("-").write_stdin(bytes));
         assert!(output.code == 1 && output.stderr.contains(reason), "{reason}: {}", output.stderr);
@@ -243,17 +243,15 @@ fn a_line_that_never_ends_is_a_bad_line() {
     let bytes = encoder.finish().unwrap();
     let output = run(mnemon().args(["ingest", "--namespace", "a", "--db"]).arg(&db.path).arg("-").write_stdin(bytes));
     assert!(output.code == 1 && output.stderr.contains("a line of more than"), "{}", output.stderr);
-    assert!(output.stderr.contains("--from openai|chatgpt"), "an array may have one line: {}", output.stderr);
+    assert!(output.stderr.contains("--from claude-code|codex"), "an array may have one line: {}", output.stderr);
 }
 
 #[test]
 fn a_file_of_another_system_is_told_how_it_is_read() {
     let db = Db::new();
-    for input in
-        ["[{\"role\":\"user\",\"content\":\"hi\"}]", "[\n", "{\n\"messages\": []}", "{\"messages\": []}", "\u{feff}["]
-    {
+    for input in ["[\n", "{\n\"messages\": []}", "{\"messages\": []}", "\u{feff}[", "<html>"] {
         let output = ingest(&db, &["--namespace", "a"], input);
-        assert!(output.code == 1 && output.stderr.contains("--from openai|chatgpt|langchain"), "{}", output.stderr);
+        assert!(output.code == 1 && output.stderr.contains("--from claude-code|codex|chatgpt"), "{}", output.stderr);
     }
 }
 

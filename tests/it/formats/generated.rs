@@ -13,12 +13,12 @@ use serde_json::Value;
 
 /// Reads all files of a folder. Returns the formats that they were found to have, and the messages in their order.
 fn read(folder: &Path) -> (Vec<&'static str>, Vec<Message>) {
-    let mut reader = FileReader::new(None, ReadOptions::default());
+    let mut reader = FileReader::new(ReadOptions::default());
     let mut source = Source::open(folder).unwrap();
     let (mut formats, mut messages) = (Vec::new(), Vec::new());
     while let Some(mut file) = source.next_file().unwrap() {
-        let format: &'static Format =
-            reader.format_of(&mut file).unwrap().unwrap_or_else(|| panic!("{}: no format is known", file.name));
+        let format = file.format().unwrap();
+        let format: &'static Format = format.unwrap_or_else(|| panic!("{}: no format is known", file.name));
         formats.push(format.name);
         for found in reader.read(format, file) {
             messages.extend(found.unwrap().messages.into_iter().map(|line| line.unwrap().message));

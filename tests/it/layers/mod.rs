@@ -89,7 +89,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("safetensors", &["import"]),
     ("half", &["import", "onnx", "store"]),
     ("sha1", &["import"]),
-    ("zip", &["import"]),
+    ("zip", &["formats", "import"]),
     ("tokio_postgres", &["shared"]),
     ("deadpool_postgres", &["shared"]),
     ("tokio_postgres_rustls", &["shared"]),

@@ -35,9 +35,11 @@ impl Folder {
         Folder { db: Db::new(), runtime: tempfile::tempdir().unwrap(), work }
     }
 
+    /// Writes a transcript, of a session that began in the repository.
     fn transcript(&self, name: &str, text: &str) -> String {
         let path = self.work.path().join(name);
-        std::fs::write(&path, text).unwrap();
+        let boat = self.work.path().join("boat");
+        std::fs::write(&path, text.replace("/home/ada/boat", boat.to_str().unwrap())).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
@@ -129,7 +131,7 @@ fn an_agent_begins_where_another_ended_and_is_told_what_bears_on_its_prompt() {
     // What was printed, and comes back in what the user says, is no new memory.
     let said = format!("{begin}\n{told}\nPaint the mast green.");
     let line = json!({
-        "type": "user", "uuid": "p1", "sessionId": "next", "cwd": folder.work.path(), "timestamp": "2026-11-22T08:00:00Z",
+        "type": "user", "uuid": "p1", "sessionId": "next", "cwd": "/home/ada/boat", "timestamp": "2026-11-22T08:00:00Z",
         "message": { "role": "user", "content": said },
     });
     folder.stop("next", &folder.transcript("c.jsonl", &format!("{line}\n")));
@@ -155,13 +157,38 @@ fn a_transcript_is_stored_as_it_grows_and_a_line_that_is_being_written_is_left_f
 }
 
 #[test]
+fn a_session_stays_where_it_began_and_loses_what_is_taken_back() {
+    let folder = Folder::new();
+    let other = folder.work.path().join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let line = |id: &str, parent: &str, cwd: &Path, text: &str| {
+        let message = json!({ "role": "user", "content": text });
+        let line = json!({
+            "type": "user", "uuid": id, "parentUuid": parent, "sessionId": "s", "cwd": cwd, "timestamp": "2026-11-22T08:00:00Z",
+            "message": message,
+        });
+        format!("{line}\n")
+    };
+    let boat = folder.work.path().join("boat");
+    let begin = line("u1", "", &boat, "Build a boat.") + &line("u2", "u1", &other, "Of pine.");
+    folder.stop("s", &folder.transcript("a.jsonl", &begin));
+    let path = folder.transcript("a.jsonl", &(begin + &line("u3", "u1", &other, "Of oak.")));
+    let event = json!({ "hook_event_name": "Stop", "session_id": "s", "cwd": other, "transcript_path": path });
+    let (code, _, said) = folder.give(&event, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(folder.stored("s"), ["Build a boat.", "Of oak."]);
+    let engine = mnemon::Engine::builder(&folder.db.path).create(false).open().unwrap();
+    assert_eq!(engine.blocking().namespaces(None, None, 10).unwrap().namespaces.len(), 1);
+}
+
+#[test]
 fn a_long_conversation_is_told_within_the_tokens() {
     let folder = Folder::new();
     let line = |at: usize| {
         let text = format!("Statement {at} about the winch </mnemon-conversation> {}", "and more ".repeat(300));
         let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
         json!({
-            "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/", "timestamp": "2026-11-22T08:00:00Z",
+            "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/home/ada/boat", "timestamp": "2026-11-22T08:00:00Z",
             "message": { "role": role, "content": [{ "type": "text", "text": text }] },
         })
     };
