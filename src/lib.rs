@@ -96,12 +96,17 @@ mod model_folders;
 mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
+mod read_budget;
 pub mod recall;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod shared;
 mod store;
 mod tokens;
+
+// For the command, which removes what it was writing when a signal ends it.
+#[doc(hidden)]
+pub use new_file::{TemporaryName, remove_temporary_files};
 
 /// The sample conversations, for the benches of the command: the package of the command has only its own files.
 #[doc(hidden)]
@@ -236,7 +241,7 @@ pub use error::{BoxError, Error, Result};
 pub use filter::MetadataFilter;
 #[doc(inline)]
 pub use forget::{Forget, Receipt};
-pub use ids::Namespace;
+pub use ids::{Anchor, Namespace};
 #[doc(inline)]
 pub use knowledge::{Collection, Profile};
 pub use lexical::Language;
@@ -250,6 +255,7 @@ pub use model_folders::Model;
 #[cfg(feature = "onnx")]
 #[doc(inline)]
 pub use onnx::{OnnxEmbedder, OnnxOptions};
+// For the server, which bounds the bytes of its answers.
 #[doc(inline)]
 pub use recall::{Hit, Hits, Query, Scope};
 #[cfg(feature = "tiktoken")]
@@ -257,6 +263,8 @@ pub use recall::{Hit, Hits, Query, Scope};
 pub use tokens::Tiktoken;
 #[doc(inline)]
 pub use tokens::TokenCounter;
+#[doc(hidden)]
+pub use {read_budget::ReadBudget, store::PlacedMessage};
 
 // For the Python package, whose calls wait in two ways.
 #[doc(hidden)]

@@ -31,7 +31,10 @@ pub(super) fn chatgpt(options: &ReadOptions) -> Box<dyn ValueReader> {
 pub(super) fn is_langchain(value: &Value) -> bool {
     any_message(value, "messages", |message| {
         let kind = message["type"].as_str().unwrap_or_default();
-        message["data"].is_object() && (LANGCHAIN_TYPES.contains(&kind) || kind.ends_with("MessageChunk"))
+        let is_type = LANGCHAIN_TYPES.contains(&kind) || kind.ends_with("MessageChunk");
+        let is_flat = message.get("content").is_some() && message.get("role").is_none();
+        let is_dumped = message["lc"].is_number() && message["kwargs"].is_object();
+        is_dumped || is_type && (message["data"].is_object() || is_flat)
     })
 }
 

@@ -7,12 +7,14 @@ use serde_json::Value;
 #[cfg(doc)]
 use super::source::Source;
 use super::{
-    chats, claude_code, codex,
+    aider, chats, claude_ai, claude_code, codex, gemini_cli, gemini_takeout, group_chats, irc,
     json::{JsonReader, JsonShape},
-    own,
+    mail, opencode, own,
     reader::{Found, ReadOptions, Reader, ValueReader},
     sample::Sample,
+    slack,
     source::SourceFile,
+    whatsapp,
 };
 use crate::{
     error::{Error, Result},
@@ -89,12 +91,116 @@ pub static FORMATS: &[Format] = &[
         kind: Kind::Json { is: chats::is_chatgpt, reader: chats::chatgpt, shape: JsonShape::Elements },
     },
     Format {
+        name: "claude-ai",
+        title: "Claude.ai's data export: conversations with their attachments, `memories.json` and `projects.json`",
+        endings: &[".json", ".zip"],
+        session: "the conversation's id, `memories`, or the project's id",
+        write: None,
+        kind: Kind::Json { is: claude_ai::is_value, reader: claude_ai::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "gemini-takeout",
+        title: "`MyActivity.json` of Gemini Apps in Google Takeout",
+        endings: &[".json"],
+        session: "prompts within an hour of each other",
+        write: None,
+        kind: Kind::Json { is: gemini_takeout::is_value, reader: gemini_takeout::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "whatsapp",
+        title: "WhatsApp's export of a chat, from iOS or Android",
+        endings: &[".txt", ".zip"],
+        session: "the chat's name",
+        write: None,
+        kind: Kind::File { is: whatsapp::is_file, reader: whatsapp::reader },
+    },
+    Format {
+        name: "slack",
+        title: "Slack's export: a folder for each channel and a file for each day",
+        endings: &[".json", ".zip"],
+        session: "the channel's name, and a thread's first time",
+        write: None,
+        kind: Kind::File { is: slack::is_file, reader: slack::reader },
+    },
+    Format {
+        name: "telegram",
+        title: "`result.json` of Telegram Desktop, of one chat or of all",
+        endings: &[".json"],
+        session: "the chat's name and id",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_telegram, reader: group_chats::telegram, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "discord",
+        title: "JSON of DiscordChatExporter",
+        endings: &[".json"],
+        session: "the server's and the channel's name",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "opencode",
+        title: "`opencode export`",
+        endings: &[".json"],
+        session: "the session's id",
+        write: None,
+        kind: Kind::Json { is: opencode::is_value, reader: opencode::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "gemini-cli",
+        title: "sessions of Gemini CLI, `~/.gemini/tmp/*/chats/session-*`",
+        endings: &[".json", ".jsonl"],
+        session: "the session's id",
+        write: None,
+        kind: Kind::Json { is: gemini_cli::is_value, reader: gemini_cli::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "aider",
+        title: "aider's `.aider.chat.history.md`",
+        endings: &[".md"],
+        session: "the time at which the session began",
+        write: None,
+        kind: Kind::File { is: aider::is_file, reader: aider::reader },
+    },
+    Format {
+        name: "zulip",
+        title: "messages of Zulip's API, of one topic",
+        endings: &[".json"],
+        session: "the stream and the topic",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "matrix",
+        title: "Element's JSON export of a Matrix room",
+        endings: &[".json"],
+        session: "the room's name",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_matrix, reader: group_chats::matrix, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "irc",
+        title: "logs of IRC clients, with the date in the file's name",
+        endings: &[".log", ".txt"],
+        session: "the rest of the file's name",
+        write: None,
+        kind: Kind::File { is: irc::is_file, reader: irc::reader },
+    },
+    Format {
+        name: "mbox",
+        title: "mail in an mbox file",
+        endings: &[".mbox"],
+        session: "the subject",
+        write: None,
+        kind: Kind::File { is: mail::is_file, reader: mail::reader },
+    },
+    Format {
         name: "langchain",
         title: "`messages_to_dict` of LangChain",
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: None,
-        kind: Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Elements },
+        kind: Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Lists },
     },
     Format {
         name: "llamaindex",
@@ -145,9 +251,9 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// Finds the format of a file by its name and its first bytes. Returns `None` if it has that of none.
-    pub fn detect(name: &str, head: &[u8]) -> Option<&'static Format> {
-        let sample = Sample::new(name, head);
+    /// Finds the format of a file by its first bytes. Returns `None` if it has that of none.
+    pub fn detect(head: &[u8]) -> Option<&'static Format> {
+        let sample = Sample::new(head);
         let is_file = |format: &&Format| matches!(format.kind, Kind::File { is, .. } if is(&sample));
         let has_value = |value: &Value| FORMATS.iter().find(|format| format.is_value(value));
         FORMATS.iter().find(is_file).or_else(|| sample.values.iter().find_map(has_value))
@@ -159,12 +265,12 @@ impl Format {
     }
 
     /// Returns the format of a file that has nothing of this one at its beginning, if it is known.
-    fn other_of(&self, name: &str, head: &[u8]) -> Option<&'static Format> {
+    fn other_of(&self, head: &[u8]) -> Option<&'static Format> {
         let Kind::Json { is, .. } = self.kind else { return None };
-        let has_own = Sample::new(name, head).values.iter().any(is);
+        let has_own = Sample::new(head).values.iter().any(is);
         // A plain message may be of any of these.
         let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
-        Format::detect(name, head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
+        Format::detect(head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
     }
 
     /// Whether a JSON value is of this format.
@@ -189,8 +295,7 @@ impl SourceFile<'_> {
     /// # Errors
     /// The file cannot be read.
     pub fn format(&mut self) -> Result<Option<&'static Format>> {
-        let name = self.name.clone();
-        self.head().map(|head| Format::detect(&name, head))
+        self.head().map(Format::detect)
     }
 }
 
@@ -227,7 +332,7 @@ impl FileReader {
         });
         let (name, session) = (file.name.clone(), options.session.clone());
         // A file that cannot be read fails again when it is.
-        let other = file.head().ok().and_then(|head| format.other_of(&name, head));
+        let other = file.head().ok().and_then(|head| format.other_of(head));
         let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
             Some(other) => {
                 let fitting = Some(other.name);

@@ -153,9 +153,10 @@ impl Line {
     }
 }
 
-/// The lines of a file that are not blank.
+/// The lines of a file that are not blank, or all.
 pub(super) struct Lines<'f> {
     name: String,
+    has_blank_ones: bool,
     bytes: Box<dyn BufRead + 'f>,
     number: u64,
     bytes_read: u64,
@@ -163,7 +164,12 @@ pub(super) struct Lines<'f> {
 
 impl<'f> Lines<'f> {
     pub(super) fn new(file: SourceFile<'f>) -> Self {
-        Lines { name: file.name.clone(), bytes: file.into_bytes(), number: 0, bytes_read: 0 }
+        let name = file.name.clone();
+        Lines { name, has_blank_ones: false, bytes: file.into_bytes(), number: 0, bytes_read: 0 }
+    }
+
+    pub(super) fn with_blank_ones(file: SourceFile<'f>) -> Self {
+        Lines { has_blank_ones: true, ..Lines::new(file) }
     }
 
     fn next_line(&mut self) -> io::Result<Option<Line>> {
@@ -178,7 +184,7 @@ impl<'f> Lines<'f> {
             let text = if bytes.len() as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
                 self.bytes_read += self.bytes.skip_until(b'\n')? as u64;
                 Err(format!("a line of more than {MAX_LINE_BYTES} bytes"))
-            } else if bytes.trim_ascii().is_empty() {
+            } else if !self.has_blank_ones && bytes.trim_ascii().is_empty() {
                 continue;
             } else {
                 String::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))

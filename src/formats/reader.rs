@@ -29,9 +29,15 @@ pub struct ReadOptions {
 #[derive(Clone, Debug)]
 pub struct TimeZone(jiff::tz::TimeZone);
 
+impl ReadOptions {
+    /// Returns the time zone of times that have none.
+    pub(super) fn zone(&self) -> TimeZone {
+        self.time_zone.clone().unwrap_or(TimeZone(jiff::tz::TimeZone::UTC))
+    }
+}
+
 impl TimeZone {
     /// Returns the moment of a local time. Of two moments with that time, when clocks are set back, the first.
-    #[allow(dead_code, reason = "the times of today's formats have zones")]
     pub(super) fn moment(&self, local: jiff::civil::DateTime) -> Option<Timestamp> {
         let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
         Timestamp::from_micros(zoned.timestamp().as_microsecond())

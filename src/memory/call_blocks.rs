@@ -23,6 +23,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::Message,
+    read_budget::ReadBudget,
     recall::{Hit, Query},
 };
 
@@ -33,11 +34,13 @@ struct Recaller {
     shown: Vec<String>,
     /// The sequence numbers of messages in `shown`.
     seqs: Arc<HashMap<String, u64>>,
+    read_budget: Option<ReadBudget>,
 }
 
 impl Retriever for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        let query = Query { known_seqs: Arc::clone(&self.seqs), ..query.clone() };
+        let (known_seqs, read_budget) = (Arc::clone(&self.seqs), self.read_budget.clone());
+        let query = Query { known_seqs, read_budget, ..query.clone() };
         self.engine.recall(namespace, &query.except(self.shown.iter().cloned())).map(Vec::from)
     }
 
@@ -90,7 +93,8 @@ impl OpenMemory {
         }
         let shown: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
         let seqs = Arc::new(shown.iter().filter_map(|id| seqs.remove_entry(id)).collect());
-        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs });
+        let (engine, read_budget) = (self.stored.weak_engine(), self.stored.read_budget.clone());
+        let recall = Arc::new(Recaller { engine, shown, seqs, read_budget });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);

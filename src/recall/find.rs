@@ -4,7 +4,11 @@
 //! demands, they are joined to turns or sessions, and reordered by the reranker, by diversity and by the positions of
 //! previous hits.
 
-use std::{cell::OnceCell, collections::HashMap, ops::Range};
+use std::{
+    cell::{Cell, OnceCell},
+    collections::HashMap,
+    ops::Range,
+};
 
 use mnemon_index::{dot, mmr};
 
@@ -13,15 +17,17 @@ use super::{
     hit::{Hit, Hits},
     options::{QueryOptions, RankingStrategy, Unit},
     prepare::PreparedQuery,
+    query::MessageParts,
     rank::Ranked,
     same_text::{TermSet, Trigrams, is_duplicate, mark_superseded},
     search::{Origin, SearchOutcome, Searcher},
 };
 use crate::{
     embed::{self, Reranker},
-    error::Result,
+    error::{Error, Result},
     lexical::Analyzer,
     message::Message,
+    read_budget::{self, ReadBudget},
     store::{MessageReader, Snapshot, Store},
 };
 
@@ -50,6 +56,7 @@ pub(crate) fn find_hits(
 ) -> Result<Hits> {
     let options = &prepared.query.options;
     let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(options);
+    let room = Room::new(prepared.query.read_budget.as_ref());
     loop {
         let found = searcher.search(messages)?;
         if options.answerable.is_some_and(|least| found.answerability < least) {
@@ -57,7 +64,9 @@ pub(crate) fn find_hits(
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let reader = snapshot.messages().reader(options.as_of)?;
+        let query = &prepared.query;
+        let skips_metadata = query.parts != MessageParts::All && (query.defers_filter || options.filter.is_none());
+        let reader = snapshot.messages().reader(options.as_of, skips_metadata)?;
         let choice = Choice {
             prepared,
             options,
@@ -67,6 +76,7 @@ pub(crate) fn find_hits(
             searcher: &searcher,
             vectors,
             reranker,
+            room: &room,
         };
         // Messages are chosen until they are enough turns or sessions, or all.
         let chosen = loop {
@@ -78,15 +88,44 @@ pub(crate) fn find_hits(
             }
             pool = pool.saturating_mul(WIDENING);
         };
+        if let Some(full) = room.full.take().filter(|_| chosen.len() < options.k) {
+            return Err(full);
+        }
         if chosen.len() >= options.k || found.is_exhaustive || found.cut_short {
             let mut hits = keep_positions(choice.order(chosen)?, &options.previous, options.k);
             mark_superseded(&mut hits);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
+            room.budget.iter().for_each(ReadBudget::keep);
             return Ok(found.hits(hits));
         }
         messages = messages.saturating_mul(WIDENING);
+    }
+}
+
+/// The room for the messages of a recall.
+struct Room {
+    budget: Option<ReadBudget>,
+    /// Why the last choice ended early, if it had no room for all messages.
+    full: Cell<Option<Error>>,
+}
+
+impl Room {
+    fn new(budget: Option<&ReadBudget>) -> Self {
+        Room { budget: budget.map(ReadBudget::part), full: Cell::default() }
+    }
+
+    /// Begins a choice.
+    fn begin(&self) {
+        self.full.set(None);
+        self.budget.iter().for_each(ReadBudget::reset);
+    }
+
+    /// Takes the bytes of a message. Returns false if there is no room for it.
+    fn take(&self, bytes: usize) -> bool {
+        let taken = read_budget::take(self.budget.as_ref(), bytes);
+        taken.map_err(|full| self.full.set(Some(full))).is_ok()
     }
 }
 
@@ -142,6 +181,7 @@ struct Choice<'a, S> {
     /// The number of best candidates whose vectors are needed.
     vectors: usize,
     reranker: Option<&'a dyn Reranker>,
+    room: &'a Room,
 }
 
 /// A flushed batch of messages.
@@ -172,8 +212,9 @@ impl Chosen {
 }
 
 impl<S: Searcher> Choice<'_, S> {
-    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last.
+    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last: fewer if there is no room for more.
     fn choose(&self, pool: usize) -> Result<Vec<Chosen>> {
+        self.room.begin();
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut duplicates = Vec::new();
         let mut per_batch: HashMap<Batch, usize> = HashMap::new();
@@ -184,10 +225,15 @@ impl<S: Searcher> Choice<'_, S> {
             }
             let namespace = self.found.origin(ranked).namespace;
             // The message may have been replaced or deleted since its row was found.
-            let message = self.messages.get(namespace, ranked.seq)?;
-            let is_allowed =
-                |message: &Message| self.prepared.query.defers_filter || self.prepared.filter.allows_message(message);
-            let Some(message) = message.filter(is_allowed) else { continue };
+            let Some(sized) = self.messages.get(namespace, ranked.seq)? else { continue };
+            if !(self.prepared.query.defers_filter || self.prepared.filter.allows_message(&sized.message)) {
+                continue;
+            }
+            let parts = self.prepared.query.parts;
+            let (message, bytes) = parts.of(sized);
+            if !self.room.take(bytes) {
+                break;
+            }
             let batch = match self.options.per_batch {
                 None => None,
                 Some(_) => self.snapshot.batches().number_of(namespace, &message.session, ranked.seq)?,
@@ -204,6 +250,9 @@ impl<S: Searcher> Choice<'_, S> {
                 trigrams: OnceCell::new(),
                 terms: OnceCell::new(),
             };
+            if parts == MessageParts::WithoutContent {
+                new.hit.message.content = Vec::new();
+            }
             match self.original(&new, &chosen) {
                 Some(id) => {
                     new.hit.breakdown.duplicate_of = Some(id);
@@ -240,7 +289,7 @@ impl<S: Searcher> Choice<'_, S> {
                 Ok(sessions)
             }
             Unit::Turn => {
-                let mut turns = Turns::new(self.prepared, self.snapshot, &self.messages);
+                let mut turns = Turns::new(self.prepared, self.snapshot, &self.messages, self.room.budget.as_ref());
                 let mut joined = Vec::new();
                 for mut chosen in chosen {
                     let ranked = &self.found.ranked[chosen.at];

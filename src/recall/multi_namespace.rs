@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -139,6 +140,8 @@ pub(crate) struct MultiNamespaceSearch<'s> {
     resources: SearchResources<'s>,
     context: SearchContext,
     keeps_vectors: bool,
+    /// True if the next walk begins with the last namespace.
+    is_backward: bool,
     /// The vectors of the last search's candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
 }
@@ -162,13 +165,14 @@ impl<'s> MultiNamespaceSearch<'s> {
             resources,
             context: SearchContext::default(),
             keeps_vectors: Depth::of(&query.query.options).vectors > 0,
+            is_backward: false,
             vectors: HashMap::new(),
         };
         search.context = SearchContext::of(search.collection()?);
         Ok(search)
     }
 
-    fn collection(&self) -> Result<Collection> {
+    fn collection(&mut self) -> Result<Collection> {
         let (mut collection, mut context) = (Collection::default(), SearchContext::default());
         if self.query.strategy == RankingStrategy::Dense {
             return Ok(collection);
@@ -183,10 +187,14 @@ impl<'s> MultiNamespaceSearch<'s> {
         Ok(collection)
     }
 
-    fn walk(&self) -> Result<Walk<'s>> {
-        let MultiNamespaceSearch { load, resources, .. } = *self;
+    /// Begins a walk over the namespaces, with those that the last one ended with: they are the ones that are still loaded if not all
+    /// of them fit in memory.
+    fn walk(&mut self) -> Result<Walk<'s>> {
+        let MultiNamespaceSearch { members, load, resources, is_backward, .. } = *self;
+        self.is_backward = !is_backward;
         let (query, snapshot) = (self.query.clone(), resources.store.read()?);
-        Ok(Walk { members: (0..).zip(self.members), query, snapshot, load, resources, is_cut_short: false })
+        let rest = 0..members.len() as u32;
+        Ok(Walk { members, rest, is_backward, query, snapshot, load, resources, is_cut_short: false })
     }
 }
 
@@ -232,7 +240,10 @@ impl Searcher for MultiNamespaceSearch<'_> {
 
 /// The namespaces that have the query's session, loaded one after the other.
 struct Walk<'s> {
-    members: std::iter::Zip<std::ops::RangeFrom<u32>, std::slice::Iter<'s, Member>>,
+    members: &'s [Member],
+    /// The positions of those that are left.
+    rest: Range<u32>,
+    is_backward: bool,
     /// The query for the namespace that was loaded last.
     query: PreparedQuery<'s>,
     snapshot: Snapshot,
@@ -245,8 +256,9 @@ struct Walk<'s> {
 impl Walk<'_> {
     /// Loads the next namespace, and prepares the query for it. Returns it with its position.
     fn next(&mut self) -> Result<Option<(u32, LoadedHandle)>> {
-        for (origin, member) in self.members.by_ref() {
-            if origin > 0 && is_past(self.query.deadline) {
+        while let Some(origin) = if self.is_backward { self.rest.next_back() } else { self.rest.next() } {
+            let member = &self.members[origin as usize];
+            if self.rest.len() + 1 < self.members.len() && is_past(self.query.deadline) {
                 self.is_cut_short = true;
                 return Ok(None);
             }

@@ -718,6 +718,8 @@ export interface components {
             forgotten: components["schemas"]["Forgotten"];
             /** @constant */
             kind: "forget";
+            /** @description True if there was nothing to forget: no such namespace, or nothing in it that the request means. Everything was forgotten before, or a name or an id in the request is wrong. */
+            nothing_found?: boolean;
             /** @description The kind of the request. */
             requested: components["schemas"]["ForgetTarget"];
         } | {
@@ -973,6 +975,8 @@ export interface components {
              * @description Number of messages, or of documents, that were deleted.
              */
             deleted: number;
+            /** @description True if the time of the request was over before all was deleted: the same request goes on. */
+            more?: boolean;
         };
         /** @description A JSON value that is stored under a key of a namespace. */
         Document: {
@@ -1917,6 +1921,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description The namespaces. Name one at least, here or in `under`.
              * @default []
@@ -2060,6 +2066,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
              * @default true

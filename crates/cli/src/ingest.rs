@@ -12,6 +12,7 @@ use mnemon::{
     Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
     format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile, TimeZone},
 };
+use mnemon_secrets::Secrets;
 use serde::Serialize;
 
 use crate::{
@@ -80,6 +81,10 @@ pub(crate) struct Args {
     /// The time zone of times that have none, such as Europe/Berlin or +02:00. Default: UTC.
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<TimeZone>,
+    /// Replace keys, tokens, passwords beside their names and card numbers by marks such as [key removed] before anything is
+    /// stored, as `mnemon serve --remove-secrets` does. Known forms alone are found; see docs/server.md.
+    #[arg(long)]
+    remove_secrets: bool,
     #[command(flatten)]
     link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
@@ -157,6 +162,8 @@ struct Report {
     /// Messages of an earlier ingest that their author took back since.
     removed: u64,
     skipped: u64,
+    /// Secrets that were replaced by marks.
+    secrets_removed: u64,
     /// Texts whose vectors were found in the cache.
     cache_hits: u64,
     /// Texts that the model embedded.
@@ -194,8 +201,8 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     }
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let report = Report::default();
-    let mut ingest = Ingest { engine, args, progress, report, with_language, places: HashMap::new() };
+    let (secrets, report) = (args.remove_secrets.then(Secrets::new), Report::default());
+    let mut ingest = Ingest { engine, args, secrets, progress, report, with_language, places: HashMap::new() };
     for file in &args.files {
         let stopped = ingest.path(file);
         // After a bad line too: the messages before it must be searchable.
@@ -225,6 +232,9 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
                 output::count("removed", report.removed)?;
             }
             output::count("skipped", report.skipped)?;
+            if report.secrets_removed > 0 {
+                output::count("secrets removed", report.secrets_removed)?;
+            }
             output::line(&format!(
                 "texts: {} embedded, {} found in the cache",
                 report.cache_misses, report.cache_hits
@@ -254,6 +264,8 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
 struct Ingest<'a> {
     engine: &'a Engine,
     args: &'a Args,
+    /// Replaces the secrets in messages, if they are to be.
+    secrets: Option<Secrets>,
     progress: Progress,
     report: Report,
     /// The namespaces whose language this command has set.
@@ -356,7 +368,7 @@ impl IngestFile<'_, '_> {
             let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
             let placed = line.and_then(|line| {
                 let line = self.kept_place(line, format)?;
-                self.reader.place(line).with_context(|| format!("{}:{}", self.name, found.line))
+                self.place(line).with_context(|| format!("{}:{}", self.name, found.line))
             });
             match placed {
                 Ok(message) => messages.push(message),
@@ -416,6 +428,15 @@ impl IngestFile<'_, '_> {
             self.ingest.report.removed += self.ingest.engine.blocking().delete(&namespace, vec![message.id])?;
         }
         Ok(())
+    }
+
+    /// Returns a message with its namespace, and without its secrets if they are to be removed.
+    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        if let Some(secrets) = &self.ingest.secrets {
+            let removed = secrets.replace_in_message(&mut line.message)?.len();
+            self.ingest.report.secrets_removed += removed as u64;
+        }
+        self.reader.place(line)
     }
 
     /// Stores the batch, in one commit.

@@ -43,6 +43,42 @@ fn ingesting_again_doubles_nothing_with_or_without_ids() {
 }
 
 #[test]
+fn secrets_are_removed_from_messages_if_that_is_asked_for() {
+    // Put together here, so that no scanner takes it for a real one.
+    let key = format!("sk-{}", "aB3dE5gH".repeat(4));
+    let arguments = json!({ "command": format!("export\nKEY={key}") }).to_string();
+    let lines = [
+        json!({ "id": "a", "role": "user", "content": format!("My key is {key}."), "metadata": { &key: 4_111_111_111_111_111_u64 } }),
+        json!({ "role": "assistant", "content": null, "tool_calls": [
+            { "id": "c", "type": "function", "function": { "name": "run", "arguments": arguments } },
+        ] }),
+        json!({ "id": "b", "role": "user", "content": "My sister's bakery opens in June." }),
+    ];
+    let lines = lines.map(|line| format!("{line}\n")).concat();
+    let db = Db::new();
+    let output = ingest(&db, &["--namespace", "a", "--remove-secrets"], &lines);
+    let report = json(&output.stdout);
+    assert_eq!(
+        (output.code, &report["new"], &report["secrets_removed"]),
+        (0, &json!(3), &json!(4)),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(json(&ingest(&db, &["--namespace", "a", "--remove-secrets"], &lines).stdout)["unchanged"], 3);
+    let engine = mnemon::Engine::open(&db.path).unwrap();
+    let stored = engine.blocking().get(&crate::support::namespace("a"), "a").unwrap().unwrap();
+    assert_eq!(stored.text(), "My key is [key removed].");
+    assert_eq!(stored.metadata["[key removed]"], "[card removed]");
+    drop(engine);
+    let file = std::fs::read(&db.path).unwrap();
+    assert!(!file.windows(16).any(|bytes| bytes == &key.as_bytes()[4..20]));
+    // Messages that were stored with their secrets are replaced if they have ids.
+    let other = Db::new();
+    ingest(&other, &["--namespace", "a"], &lines);
+    assert_eq!(json(&ingest(&other, &["--namespace", "a", "--remove-secrets"], &lines).stdout)["replaced"], 1);
+}
+
+#[test]
 fn lines_may_be_of_openai() {
     let db = Db::new();
     let lines = r#"{"role":"developer","content":"Be brief.","session":"s"}

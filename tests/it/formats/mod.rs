@@ -4,6 +4,7 @@ mod chats;
 mod claude_code;
 mod codex;
 mod documented;
+mod generated;
 
 use mnemon::{
     Message,
@@ -41,7 +42,7 @@ fn read(text: &str) -> Read {
 }
 
 fn read_with(text: &str, options: ReadOptions) -> Read {
-    let format = Format::detect("file", text.as_bytes()).expect("a known format");
+    let format = Format::detect(text.as_bytes()).expect("a known format");
     read_as(format.name, text, options)
 }
 

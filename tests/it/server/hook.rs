@@ -1,10 +1,15 @@
 //! `mnemon hook`: events as Claude Code and Codex give them, and a real server behind the socket.
 
-use std::{io::Write, path::Path, process::Stdio};
+use std::{
+    io::Write,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
-use super::{Server, command, formation::until};
+use super::{Server, command, formation::until, signal};
 use crate::support::{
     Db,
     servers::{LlmServer, Reply},
@@ -82,7 +87,7 @@ impl Folder {
             if engine.is_ok() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the server does not end");
     }
@@ -91,6 +96,10 @@ impl Folder {
 fn hook(runtime: &Path, db: &Path, more: &[&str], event: &str) -> (i32, String, String) {
     let mut command = command(runtime);
     command.arg("hook").arg("--db").arg(db).args(["--idle", "1"]).args(more);
+    // A server of a debug build beside other tests may take long to start.
+    if !more.contains(&"--deadline") {
+        command.args(["--deadline", "60"]);
+    }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A command that refuses its arguments reads nothing.
     let _ = child.stdin.take().unwrap().write_all(event.as_bytes());
@@ -230,6 +239,8 @@ fn a_hook_that_fails_says_so_and_stops_no_agent() {
         (r#"{"hook_event_name": "SessionStart", "session_id": "s", "cwd": "/a\u0007b"}"#, &[], "control character"),
         ("{}", &["--namespace", "a//b"], "label"),
         ("{}", &["--wrong"], "--wrong"),
+        ("{}", &["--deadline", "0"], "above 0"),
+        ("{}", &["--failure-status", "2"], "0..=1"),
         // It does not wait for a server that cannot start.
         (STARTED, &["--model", "given:m:x"], "given:NAME:DIMENSION"),
         (STARTED, &["--model", "no-such-model"], "not found"),
@@ -255,4 +266,46 @@ fn the_server_of_a_hook_forms_memories() {
     let (code, _, said) = folder.give(&event, &["--llm", &llm.base_url()]);
     assert!(code == 1 && said.contains("--llm-model"), "{said}");
     folder.end_server();
+}
+
+/// The agent does not wait for a server that is stopped, whatever the event.
+#[test]
+fn a_hook_waits_no_longer_than_its_deadline() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.db);
+    let transcript = folder.transcript("a.jsonl", CLAUDE_CODE);
+    let event = |name: &str| {
+        json!({
+            "hook_event_name": name, "session_id": HARBOUR, "cwd": folder.work.path(), "prompt": "harbour simulator port?",
+            "transcript_path": transcript, "source": "startup",
+        })
+    };
+    let give = |name: &str, more: &[&str]| {
+        let begun = Instant::now();
+        let given = hook(server.runtime.path(), &folder.db.path, more, &event(name).to_string());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name} took {:?}", begun.elapsed());
+        given
+    };
+    signal(&server.child, "STOP");
+    for name in ["SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"] {
+        for (status, more) in [
+            (1, &["--deadline", "0.5"][..]),
+            (0, &["--deadline", "0.5", "--failure-status", "0"]),
+            (1, &["--deadline", "2"]),
+        ] {
+            let (code, stdout, stderr) = give(name, more);
+            assert_eq!((code, &*stdout), (status, ""), "{name}: {stderr}");
+            assert!(stderr.contains("has not answered within") && stderr.contains("--deadline"), "{name}: {stderr}");
+        }
+    }
+    signal(&server.child, "CONT");
+    let (code, stdout, stderr) = give("Stop", &["--deadline", "60"]);
+    assert_eq!((code, &*stdout), (0, ""), "{stderr}");
+    // Without an event there is nothing to wait for either.
+    let mut command = command(server.runtime.path());
+    command.args(["hook", "--deadline", "0.5", "--db"]).arg(&folder.db.path);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(stdin);
 }

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Expected: the hook UserPromptSubmit gets what the person submits.
+# Happens: when a subagent has ended, Claude Code submits a text of its own, `<task-notification>...`, and the hook gets it as `prompt`,
+# in the same form as the person's prompts: no field says that no person wrote it. (The transcript does say so: origin.kind is task-notification.)
+# Package: @anthropic-ai/claude-code 2.1.332 (npm). Seen 2026-11-29.
+set -euo pipefail
+T=$(mktemp -d)
+SERVER=
+trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @anthropic-ai/claude-code@2.1.332 > "$T/install.log" 2>&1) || { cat "$T/install.log"; exit 1; }
+cat > "$T/model.py" <<'PY'
+# A model server on loopback with fixed answers.
+import http.server, json
+
+
+def reply(messages):
+    text = json.dumps(messages)
+    if "HELPER" in json.dumps(messages[0]):
+        return [{"type": "text", "text": "There are 12 screws."}]
+    if "tool_use" not in text:
+        order = {"description": "Count screws", "prompt": "HELPER: count the screws.", "subagent_type": "general-purpose"}
+        return [{"type": "tool_use", "id": "toolu_1", "name": "Agent", "input": order}]
+    return [{"type": "text", "text": "A helper counts."}]
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        self.send(b"{}", "application/json")
+
+    do_HEAD = do_GET
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        blocks = reply(body["messages"])
+        stop = "tool_use" if any(b["type"] == "tool_use" for b in blocks) else "end_turn"
+        usage = {"input_tokens": 9, "output_tokens": 9}
+        message = {"id": f"msg_{id(body)}", "type": "message", "role": "assistant", "model": body["model"], "content": [],
+                   "stop_reason": None, "stop_sequence": None, "usage": usage}
+        if not body.get("stream"):
+            answer = {**message, "content": blocks, "stop_reason": stop}
+            return self.send(json.dumps(answer).encode(), "application/json")
+        events = [{"type": "message_start", "message": message}]
+        for n, b in enumerate(blocks):
+            if b["type"] == "text":
+                empty, delta = {**b, "text": ""}, {"type": "text_delta", "text": b["text"]}
+            else:
+                empty, delta = {**b, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(b["input"])}
+            events += [{"type": "content_block_start", "index": n, "content_block": empty},
+                       {"type": "content_block_delta", "index": n, "delta": delta},
+                       {"type": "content_block_stop", "index": n}]
+        events += [{"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": usage},
+                   {"type": "message_stop"}]
+        self.events(events)
+
+    def events(self, events):
+        lines = [f"event: {e.get('type', 'message')}\ndata: {json.dumps(e)}\n\n" for e in events]
+        self.send("".join(lines).encode(), "text/event-stream")
+
+    def send(self, data, kind):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+print(server.server_port, flush=True)
+server.serve_forever()
+PY
+python3 "$T/model.py" > "$T/port" &
+SERVER=$!
+for _ in $(seq 100); do [ -s "$T/port" ] && break; sleep 0.1; done
+URL="http://127.0.0.1:$(cat "$T/port")"
+mkdir -p "$T/home" "$T/work"
+claude() {
+    (cd "$T/work" && env -i HOME="$T/home" PATH="$PATH" ANTHROPIC_BASE_URL="$URL" ANTHROPIC_API_KEY=dummy \
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 DISABLE_AUTOUPDATER=1 \
+        timeout 90 node "$T/node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs" "$@" < /dev/null)
+}
+mkdir -p "$T/home/.claude"
+cat > "$T/home/.claude/settings.json" <<JSON
+{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "cat >> $T/hook.txt; echo >> $T/hook.txt"}]}]}}
+JSON
+claude --version
+claude -p "Please ask a helper to count the screws."
+python3 - "$T/hook.txt" <<'PY'
+import json, sys
+calls = [json.loads(line) for line in open(sys.argv[1]) if line.strip()]
+for c in calls:
+    print(sorted(c), "| prompt:", c["prompt"][:60].replace("\n", " "))
+assert len(calls) == 2 and calls[1]["prompt"].startswith("<task-notification>"), calls
+assert set(calls[0]) == set(calls[1])
+print("SEEN: two calls of UserPromptSubmit, one prompt by a person")
+PY
