@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Expected: messages of type user in a session's file are what the person said.
-# Happens: the first is a text of the program (`<session_context>`), with the same id in every session of the folder; and what a tool gave back
+# Happens: the first is a text of the program (`<session_context>`), with one id for all sessions; and what a tool gave back
 # is of type user as well, with an id of its own.
 # Package: @google/gemini-cli 0.61.0 (npm). Seen 2026-11-29.
 set -euo pipefail

@@ -37,6 +37,7 @@ static TEMPORARY_NAMES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 impl TemporaryName {
     /// Creates the name of a temporary file.
+    /// Has the file removed if a signal ends the process.
     pub fn new(path: PathBuf) -> Self {
         TEMPORARY_NAMES.lock().insert(path.clone());
         TemporaryName(path)

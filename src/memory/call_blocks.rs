@@ -57,6 +57,8 @@ pub(super) struct BlockAnswers {
     failed: Vec<BlockFailure>,
     /// The name of each block, the duration of its call, and the scores of the messages that it recalled.
     calls: Vec<(String, Duration, HashMap<String, f32>)>,
+    /// The ids of messages that blocks left out because others supersede them.
+    superseded: Vec<String>,
 }
 
 impl BlockAnswers {
@@ -67,6 +69,8 @@ impl BlockAnswers {
             let call = self.calls.iter().find(|(name, ..)| *name == recalled.block);
             recalled.score = call.and_then(|(.., scores)| scores.get(&recalled.id).copied());
         }
+        let is_recalled = |id: &String| prompt.recalled.iter().any(|recalled| recalled.id == *id);
+        prompt.left_out.extend(self.superseded.into_iter().filter(|id| !is_recalled(id)).collect::<Vec<_>>());
         let tokens: HashMap<String, usize> =
             std::mem::take(&mut prompt.sections).into_iter().map(|section| (section.name, section.tokens)).collect();
         let sections = self.calls.into_iter().map(|(name, elapsed, _)| {
@@ -138,6 +142,7 @@ impl OpenMemory {
             });
             let name = called.block.name().to_owned();
             all.calls.push((name.clone(), elapsed, query.take_scores()));
+            all.superseded.extend(query.take_left_out());
             match result {
                 Ok(content) => all.outputs.push((Arc::clone(&called.block), content)),
                 Err(reason) => {

@@ -19,13 +19,14 @@ use super::{
     prepare::PreparedQuery,
     query::MessageParts,
     rank::Ranked,
-    same_text::{TermSet, Trigrams, is_duplicate, mark_superseded},
+    same_text::{TermSet, Trigrams, is_duplicate},
     search::{Origin, SearchOutcome, Searcher},
+    updates::{ORDERED_DEPTH, Subject, bring_up_to_date},
 };
 use crate::{
     embed::{self, Reranker},
     error::{Error, Result},
-    lexical::Analyzer,
+    lexical::{Analyzer, Language},
     message::Message,
     read_budget::{self, ReadBudget},
     store::{MessageReader, Snapshot, Store},
@@ -57,8 +58,11 @@ pub(crate) fn find_hits(
     let options = &prepared.query.options;
     let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(options);
     let room = Room::new(prepared.query.read_budget.as_ref());
+    // The best candidates of narrower searches, which stay the best: so the first hits are the same for every k.
+    let mut kept: HashMap<(u32, u64), usize> = HashMap::new();
     loop {
-        let found = searcher.search(messages)?;
+        let mut found = searcher.search(messages)?;
+        found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
         if options.answerable.is_some_and(|least| found.answerability < least) {
             return Ok(found.hits(Vec::new()));
         }
@@ -91,15 +95,20 @@ pub(crate) fn find_hits(
         if let Some(full) = room.full.take().filter(|_| chosen.len() < options.k) {
             return Err(full);
         }
-        if chosen.len() >= options.k || found.is_exhaustive || found.cut_short {
-            let mut hits = keep_positions(choice.order(chosen)?, &options.previous, options.k);
-            mark_superseded(&mut hits);
+        let limit = Depth::most_hits(options, messages);
+        if chosen.len() >= options.k && options.k <= limit || found.is_exhaustive || found.cut_short {
+            let mut hits = choice.order(chosen)?;
+            let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
+            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language() });
+            let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
             room.budget.iter().for_each(ReadBudget::keep);
             return Ok(found.hits(hits));
         }
+        let last = chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1);
+        kept = (0..).zip(&found.ranked[..last]).map(|(at, ranked)| ((ranked.origin, ranked.seq), at)).collect();
         messages = messages.saturating_mul(WIDENING);
     }
 }
@@ -143,17 +152,29 @@ pub(super) struct Depth {
 }
 
 impl Depth {
+    /// The greatest k for which a search for so many messages is enough.
+    fn most_hits(options: &QueryOptions, messages: usize) -> usize {
+        match options.strategy {
+            _ if options.unit == Unit::Session => usize::MAX,
+            RankingStrategy::Dense => usize::MAX,
+            _ => messages / 2,
+        }
+    }
+
     pub(super) fn of(options: &QueryOptions) -> Self {
-        let depth = options.rerank.unwrap_or(0).max(options.k);
+        // The order of the first hits is that of all of these.
+        let depth = options.rerank.unwrap_or(0).max(options.k).max(ORDERED_DEPTH);
         let keeps_order = options.keep_duplicates && options.previous.is_empty() && options.diversity.is_none();
         let hits = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
         let pool = options.unit.messages(hits);
         let compared = if options.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
         let vectors = compared.max(options.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
+        // Dense hits are those that a search finds. For the others the candidates decide which hits are best, so their number
+        // does not depend on k, unless it is large.
         let messages = match options.strategy {
             _ if options.unit == Unit::Session => pool,
             RankingStrategy::Dense => pool,
-            _ => (pool * WIDENING).max(MIN_CANDIDATES),
+            _ => MIN_CANDIDATES,
         };
         Depth { hits, pool, messages, vectors }
     }
@@ -167,6 +188,11 @@ impl SearchOutcome {
 
     fn origin(&self, ranked: &Ranked) -> &Origin {
         &self.origins[ranked.origin as usize]
+    }
+
+    /// The language of the best candidate's namespace.
+    fn language(&self) -> Language {
+        self.ranked.first().map_or_else(Language::default, |best| self.origin(best).language)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     namespace::LoadedMessages,
     options::RankingStrategy,
     prepare::PreparedQuery,
-    rank::{Candidate, Ranked, answerability},
+    rank::{Candidate, Ranked},
     search::{Found, IndexSearch, Origin, SearchOutcome, SearchResources, Searcher},
     statistics::ScoreStatistics,
 };
@@ -182,7 +182,7 @@ impl<'s> MultiNamespaceSearch<'s> {
             let LoadedMessages { index, unindexed } = (*loaded).as_ref();
             let (index, query) = (index.read(), &walk.query);
             let unindexed = query.unindexed(unindexed, index.language, self.resources.store)?;
-            index.lexical.add_to(&mut collection, context.terms(index.language, query), unindexed.terms());
+            index.lexical.add_to(&mut collection, &context.terms(index.language, query).whole, unindexed.terms());
         }
         Ok(collection)
     }
@@ -213,10 +213,12 @@ impl Searcher for MultiNamespaceSearch<'_> {
             languages[origin as usize] = found.language;
             pooled.add(origin, found);
         }
-        let PooledEvidence { candidates, vectors, statistics, pending, cut_short, is_exhaustive } = pooled;
+        let PooledEvidence { candidates, vectors, statistics, word_rarity, pending, cut_short, is_exhaustive } = pooled;
         self.vectors = vectors;
         let statistics = ScoreStatistics::pooled(&statistics);
-        let ranked = self.query.ranker(&statistics, &self.weights).rank(candidates);
+        let ranker = self.query.ranker(&statistics, &self.weights);
+        let answerability = ranker.answerability(&candidates);
+        let ranked = ranker.rank(candidates);
         let origins = self.members.iter().zip(languages).map(|(member, language)| Origin {
             namespace: member.id,
             name: Some(member.name.clone()),
@@ -224,7 +226,8 @@ impl Searcher for MultiNamespaceSearch<'_> {
         });
         Ok(SearchOutcome {
             origins: origins.collect(),
-            answerability: answerability(&ranked, &statistics),
+            answerability,
+            word_rarity,
             pending,
             cut_short: cut_short || walk.is_cut_short,
             is_exhaustive,
@@ -280,6 +283,7 @@ struct PooledEvidence {
     /// The vectors of candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
     statistics: Vec<ScoreStatistics>,
+    word_rarity: HashMap<u64, f32>,
     pending: usize,
     cut_short: bool,
     is_exhaustive: bool,
@@ -290,6 +294,7 @@ impl PooledEvidence {
         self.vectors.extend(found.vectors.into_iter().map(|(row, vector)| ((origin, row), vector)));
         self.candidates.extend(found.candidates);
         self.statistics.push(found.statistics);
+        self.word_rarity.extend(found.word_rarity);
         self.pending += found.pending;
         self.cut_short |= found.cut_short;
         self.is_exhaustive &= found.is_exhaustive;

@@ -66,8 +66,9 @@ impl MessageParts {
 }
 
 impl Query {
-    /// Makes a query for the 10 best messages of the whole namespace. Text beyond the model's limit is split into
-    /// chunks; none is cut off. A recall refuses text of more than [`MAX_QUERY_BYTES`].
+    /// Makes a query for the 10 best messages of the whole namespace. A hybrid ranking cuts a text of more than two sentences
+    /// into pieces, and ranks a message by the piece that it answers best. Of a text beyond the model's limit the first and
+    /// the last 8 chunks are embedded; its words count all. A recall refuses text of more than [`MAX_QUERY_BYTES`].
     pub fn new(text: impl Into<String>) -> Self {
         Query::with_options(text, QueryOptions::default())
     }

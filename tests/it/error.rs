@@ -72,6 +72,7 @@ fn errors() -> Vec<(&'static str, Error)> {
             Error::InvalidMessage { reason: reason("the id is empty; leave it out, or give one of 1 to 512 bytes") },
         ),
         ("InvalidDocument", Error::InvalidDocument { reason: reason("the key is empty; give one of 1 to 512 bytes") }),
+        ("AnswerTooLarge", Error::AnswerTooLarge { limit: 8 << 20, is_busy: false }),
         ("DocumentChanged", Error::DocumentChanged { namespace: namespace(), key: "boat".into() }),
         ("MessagesChanged", Error::MessagesChanged { namespace: namespace() }),
         ("SessionNotFound", Error::SessionNotFound { namespace: namespace(), session: "monday".into() }),

@@ -1375,7 +1375,7 @@ export interface components {
              * @description The cosine of the query and the message's best chunk, -1 to 1; higher is nearer. 0 if the query or the message was not embedded.
              */
             similarity: number;
-            /** @description Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in messages of up to 400 bytes among the first 50 hits; what is worded differently is not found. */
+            /** @description Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros", and messages about the same that it says have changed. Words alone decide, in messages of up to 400 bytes: among the first 50 hits in the same words, among the first 10 in others. Facts that differ in what the query names supersede nothing. */
             supersedes?: string[];
         };
         /** @description The outcome for a hit when its question is asked again. */
@@ -2391,6 +2391,8 @@ export interface components {
              * @default 0
              */
             neighbor: number;
+            /** @description The bytes of the piece of the query that the message answers best, if the query has several: then the terms `dense`, `lexical` and `neighbor` are those of this piece, times its weight. */
+            piece?: components["schemas"]["Passage"] | null;
             /**
              * Format: float
              * @description The term, below 0, for a message that ends with a question mark.
@@ -2427,6 +2429,12 @@ export interface components {
              * @default 0
              */
             weight: number;
+            /**
+             * Format: float
+             * @description The term for the words of the whole query, if it has several pieces that say as much as each other: the z-score of the message's BM25.
+             * @default 0
+             */
+            whole: number;
         };
         /** @description A session and its counts. */
         SessionInfo: {

@@ -72,7 +72,10 @@ pub(crate) struct OutputFile {
 enum Out {
     /// A file that the shell opened, or /dev/null.
     Device(BufWriter<File>),
-    Temporary(BufWriter<NamedTempFile>, TemporaryName),
+    Temporary {
+        file: BufWriter<NamedTempFile>,
+        _name: TemporaryName,
+    },
 }
 
 impl OutputFile {
@@ -107,8 +110,8 @@ impl OutputFile {
         let like = if old.is_some() { Some(path.as_path()) } else { like };
         let like = like.map(fs::metadata).transpose().with_context(name)?;
         let temporary = temporary(&path, like.is_some()).with_context(name)?;
-        let name = TemporaryName::new(temporary.path().to_owned());
-        let out = Out::Temporary(BufWriter::with_capacity(1 << 18, temporary), name);
+        let _name = TemporaryName::new(temporary.path().to_owned());
+        let out = Out::Temporary { file: BufWriter::with_capacity(1 << 18, temporary), _name };
         Ok(OutputFile { path, out, kind, force, old, like })
     }
 
@@ -132,7 +135,7 @@ impl OutputFile {
         let name = || path.display().to_string();
         let temporary = match out {
             Out::Device(mut device) => return device.flush().with_context(name),
-            Out::Temporary(temporary, _) => temporary,
+            Out::Temporary { file, .. } => file,
         };
         let temporary = temporary.into_inner().map_err(|error| without_name(error.into_error())).with_context(name)?;
         temporary.as_file().sync_all().with_context(name)?;
@@ -172,14 +175,14 @@ impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Out::Device(device) => device.write(bytes),
-            Out::Temporary(temporary, _) => temporary.write(bytes).map_err(without_name),
+            Out::Temporary { file, .. } => file.write(bytes).map_err(without_name),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Device(device) => device.flush(),
-            Out::Temporary(temporary, _) => temporary.flush().map_err(without_name),
+            Out::Temporary { file, .. } => file.flush().map_err(without_name),
         }
     }
 }

@@ -220,7 +220,7 @@ impl Files<'_> {
         if path.is_root() {
             return told(is_directory);
         }
-        let operations = vec![self.expect(&path, None), self.put(&path, json!({ TEXT: text }))];
+        let operations = vec![self.put(&path, json!({ TEXT: text }))];
         self.commit_at(&path, operations, is_directory).await?;
         Ok(format!("File created successfully at: {path}"))
     }
@@ -320,8 +320,7 @@ impl Files<'_> {
         for from in files.into_keys() {
             let to = new.join(old.relative(&from).unwrap_or_default()).map_err(Failure::Told)?;
             let file = self.document(&from).await?.ok_or(Failure::Changed)?;
-            operations.extend([self.expect(&from, Some(file.clone())), self.expect(&to, None)]);
-            operations.extend([self.put(&to, file), self.remove(&from)]);
+            operations.extend([self.expect(&from, Some(file.clone())), self.put(&to, file), self.remove(&from)]);
         }
         self.commit_at(&new, operations, exists).await?;
         Ok(format!("Successfully renamed {old} to {new}"))
@@ -387,6 +386,7 @@ impl Files<'_> {
             }
             operations.push(self.expect(&above, None));
         }
+        operations.push(self.expect(path, None));
         let prefix = format!("{}/", path.key());
         operations.push(DocumentOperation::ExpectNone { namespace: self.namespace.clone(), prefix: prefix.clone() });
         match self.engine.document_batch(operations).await {

@@ -1,9 +1,8 @@
 //! The forms of secrets: one row each, with what is checked beside the form.
 //!
-//! The forms of tokens are those that their issuers document; which there are was compared with the rules of gitleaks (8.28, MIT licence,
-//! <https://github.com/gitleaks/gitleaks>). The expressions are our own: theirs ask for a keyword near what has no form of its own,
-//! and for an end of the line or a quotation mark after it. What follows a name such as `password=` has no form, so it is checked
-//! that no person wrote it as a word.
+//! The forms of tokens are those that their issuers document. Which issuers there are was compared with the public rules of
+//! gitleaks (MIT licence, <https://github.com/gitleaks/gitleaks>); the expressions are our own. What follows a name such as
+//! `password=` has no form, so it is checked that no person wrote it as a word.
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 

@@ -1,8 +1,9 @@
 //! Secrets in what is to be stored: keys, tokens, passwords beside their names or in addresses, and numbers of cards are
 //! replaced by a mark, such as `[key removed]`. What they were is kept nowhere; their kinds can be counted.
 //!
-//! Two programs use this: the server, for every request and every answer of a language model, and the command `ingest`. `forms` has the forms of secrets,
-//! `cards` the numbers of cards, `reading` decodes what hides them. A password in a sentence has no form and is not found.
+//! Two programs use this: the server, for every request and every answer of a language model, and the command `ingest`.
+//! `forms` has the forms of secrets, `cards` the numbers of cards, `reading` decodes what hides them. A password in a
+//! sentence has no form and is not found.
 //!
 //! What says whose memory something is about is never replaced: a mark for the ids of two users would make one of them.
 

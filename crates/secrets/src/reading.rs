@@ -1,8 +1,8 @@
 //! A text as its reader sees it: without escapes, colours and look-alikes, with the place of each byte in the original.
 //!
-//! Tool arguments are JSON in a string, often twice, and what a terminal printed has colours. In `\nsk-...` the `n` hides where the key
-//! begins, and in `\u002d` a hyphen hides. A text that is cut off does not parse as JSON, so escapes are decoded wherever
-//! they stand, and the secret is replaced in the original, which keeps its form.
+//! Tool arguments are JSON in a string, often twice, and what a terminal printed has colours. In `\nsk-...` the `n` hides
+//! where the key begins, and in `\u002d` a hyphen hides. A text that is cut off does not parse as JSON, so escapes are
+//! decoded wherever they stand, and the secret is replaced in the original, which keeps its form.
 
 use std::{ops::Range, str::Chars};
 

@@ -152,7 +152,10 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
     Ok((Request::from_parts(head, Body::from(body)), share))
 }
 
-/// Replaces the secrets in a body, if this server is to. It cannot in a body that is no text. A large one takes a thread of its own.
+/// Replaces the secrets in a body, if this server is to. A large body takes a thread on which no request waits.
+///
+/// # Errors
+/// The body is no text, so that secrets in it cannot be found.
 async fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
     let Some(secrets) = app.secrets.clone() else { return Ok(body) };
     let is_small = body.len() <= SMALL_BODY;

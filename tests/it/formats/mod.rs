@@ -3,7 +3,7 @@
 mod chats;
 mod claude_code;
 mod codex;
-mod documented;
+mod generated;
 mod generated;
 
 use mnemon::{

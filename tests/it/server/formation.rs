@@ -458,7 +458,7 @@ fn a_file_has_one_server() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("already open"), "{said}");
+    assert!(!output.status.success() && said.contains("runs already"), "{said}");
 }
 
 /// The key is sent to the model's server, and said nowhere. Neither is what the model answers.

@@ -118,7 +118,7 @@ fn all_that_was_set_aside_is_handed_over_by_one_call() {
     for user in users {
         until("the later batch", || (formed(user) == ["fact-short"]).then_some(()));
     }
-    "nothing".clone_into(&mut long.lock().unwrap());
+    "never-said".clone_into(&mut long.lock().unwrap());
     let retried = server.post("/v1/formation/retry", json!({ "prefix": "users/ada" }));
     assert_eq!((retried.status, &retried.body), (200, &json!({ "batches": 1 })), "{}", retried.body);
     until("the batch of one", || (formed(users[0]) == ["fact-long", "fact-short"]).then_some(()));

@@ -203,7 +203,8 @@ fn covers(limit: &DailyLimit, namespace: &Namespace) -> bool {
     limit.prefix.as_ref().is_none_or(|prefix| namespace.starts_with(prefix))
 }
 
-/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded and without secrets, if the server removes them.
+/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded, and without secrets if the
+/// server removes them.
 pub(crate) struct CountedModel {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) usage: Arc<Usage>,
