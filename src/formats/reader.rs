@@ -38,7 +38,6 @@ impl ReadOptions {
 
 impl TimeZone {
     /// Returns the moment of a local time. Of two moments with that time, when clocks are set back, the first.
-    #[allow(dead_code, reason = "the times of today's formats have zones")]
     pub(super) fn moment(&self, local: jiff::civil::DateTime) -> Option<Timestamp> {
         let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
         Timestamp::from_micros(zoned.timestamp().as_microsecond())

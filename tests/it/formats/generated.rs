@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command};
 
 use mnemon::{
     Message,
-    format::{FileReader, Format, ReadOptions, Source},
+    format::{FileReader, ReadOptions, Source},
 };
 use serde_json::Value;
 
@@ -17,8 +17,7 @@ fn read(folder: &Path) -> (Vec<&'static str>, Vec<Message>) {
     let mut source = Source::open(folder).unwrap();
     let (mut formats, mut messages) = (Vec::new(), Vec::new());
     while let Some(mut file) = source.next_file().unwrap() {
-        let format = file.format().unwrap();
-        let format: &'static Format = format.unwrap_or_else(|| panic!("{}: no format is known", file.name));
+        let format = file.format().unwrap().unwrap_or_else(|| panic!("{}: no format is known", file.name));
         formats.push(format.name);
         for found in reader.read(format, file) {
             messages.extend(found.unwrap().messages.into_iter().map(|line| line.unwrap().message));
