@@ -24,7 +24,7 @@ SOAKED := engine::kills:: engine::graph::kills:: memory::kills:: reindex::kills:
 	memory::sync::the_session_ends_with_the_chat recall::unindexed::exactly_the_stored engine::memory_budget::nothing_is_missed \
 	engine::prefix_kills:: engine::namespaces::lists_and_deletions_agree documents::kills:: documents::model:: transfer::kills:: \
 	transfer::documents::any_messages knowledge::kills:: campaign::damage:: campaign::everything:: campaign::files:: \
-	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: server::shim::twenty_shims server::dearest:: \
+	campaign::soak:: cli::pairs:: forget::kills:: forget::model:: forget::at_work::forming server::shim::twenty_shims server::dearest:: \
 	server::formation::each_batch matrix::on_files::
 # The counts of what a soak tried and found; and the pages and calls that it damages: all, or few for a check of each change.
 TALLY := $(TARGET)/soak-tally
@@ -32,7 +32,7 @@ CAMPAIGN ?= $(if $(filter 0,$(SOAK)),3,$(if $(filter 1,$(SOAK)),15,all))
 # Not empty: demonstration and benches run once on little data with the command as the tests are compiled, only to see that they work.
 SHORT ?=
 # What the tests are compiled with. Other features would compile the library again.
-PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-memory-tool -p mnemon-server --all-features
+PACKAGES := -p mnemon -p mnemon-cli -p mnemon-index -p mnemon-memory-tool -p mnemon-secrets -p mnemon-server --all-features
 # Without the server and Postgres the command is built in half the time. A bench that needs one of them says so.
 FEATURES := bench
 BUILD = $(CARGO) build $(if $(SHORT),$(PACKAGES),--release -p mnemon-cli --no-default-features --features $(FEATURES))
@@ -40,10 +40,10 @@ BINARY := $(TARGET)/$(if $(SHORT),debug,release)/mnemon
 
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # In the order in which they depend on each other, which is that of their publication.
-CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-server mnemon-cli
+CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-secrets mnemon-server mnemon-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel test-python test-frameworks bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel server-wheel test-python test-frameworks bench-python runtime \
 	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories dist dist-test docs docker lint-dist clean
 
@@ -222,8 +222,15 @@ wheel: $(VENV)-python/ready ## the Python package, in the target folder's `wheel
 	@set -e; wheel=$$(ls $(TARGET)/wheels/*.whl); size=$$(wc -c <"$$wheel"); echo "$$wheel: $$size bytes"; \
 	[ "$$size" -lt $(WHEEL_BYTES) ] || { echo "$$wheel: $(WHEEL_BYTES) bytes or more"; exit 1; }
 
-# The wheel goes into an empty environment, as a user installs it, before the tools of the tests follow.
-test-python: wheel ## the wheel: its programs in an empty environment, its tests, those of LangGraph and others, and its types
+server-wheel: FEATURES := default
+server-wheel: $(VENV)-python/ready ## the command as a Python package, which brings the server, in the target folder's `server-wheel`
+	$(BUILD)
+	rm -rf $(TARGET)/server-wheel
+	bindings/packaging/server_wheel.sh $(VENV)-python/bin/python $(BINARY) \
+		"$$($(PYTHON) -c 'import re, sysconfig; print(re.sub("[.-]", "_", sysconfig.get_platform()))')" $(TARGET)/server-wheel
+
+# The wheel goes into an empty environment, as a user installs it, before the tools of the tests follow. That of the server comes last.
+test-python: wheel server-wheel ## the wheel: its programs in an empty environment, its tests, those of LangGraph and others, and its types
 	$(PYTHON) -m venv --clear $(TARGET)/python
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl
 	@set -e; for example in $(PYTHON_PACKAGE)/examples/*.py; do \
@@ -234,14 +241,16 @@ test-python: wheel ## the wheel: its programs in an empty environment, its tests
 	$(TARGET)/python/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run.py $(TARGET)/foreign
 	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
+	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check --no-index $(TARGET)/server-wheel/*.whl
+	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/pytest -q -p no:cacheprovider tests/server
 
 # Their packages and those of `test-python` do not go together.
 FRAMEWORKS := $(TARGET)/frameworks
-ADAPTERS := adk agent_framework agno autogen crewai haystack pydantic_ai strands
+ADAPTERS := adk agent_framework agno _agno_tables autogen crewai haystack pydantic_ai strands
 test-frameworks: wheel ## the adapters of requirements-frameworks.txt: tests, programs, types, and the tests that the frameworks carry
 	$(PYTHON) -m venv --clear $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check $(TARGET)/wheels/*.whl -r $(PYTHON_PACKAGE)/requirements-frameworks.txt
-	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/pytest -q -p no:cacheprovider tests/frameworks
+	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/pytest -q -p no:cacheprovider tests/frameworks tests/test_overrides.py
 	cd $(PYTHON_PACKAGE) && $(abspath $(FRAMEWORKS))/bin/mypy --config-file= --strict --cache-dir=/dev/null \
 		$(ADAPTERS:%=python/mnemon/%.py) examples/frameworks
 	$(FRAMEWORKS)/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run_frameworks.py $(TARGET)/foreign
@@ -273,7 +282,7 @@ $(TOOLS)/actionlint:
 $(TOOLS)/bin/cargo-cyclonedx: | $(TOOLS)/ready
 	CARGO_TARGET_DIR=$(TARGET) $(CARGO) install --quiet --locked --root $(TOOLS) cargo-cyclonedx@0.5.9
 
-# Not in `.ci/run`: four builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
+# Not in `.ci/run`: six builds with LTO take too long. SHORT=1: of x86-64 alone, without LTO, and the crates are not compiled.
 # Cargo unpacks and compiles the packages that others need once for each version: it would take those of an earlier run.
 dist: $(TOOLS)/ready $(TOOLS)/bin/cargo-cyclonedx $(TYPESCRIPT)/ready ## all that is published for Linux, in the target folder's `dist`: crates, wheels, commands, packages of npm, checksums, an SBOM
 	rm -rf $(DIST) $(PACKED) $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/mnemon*-$(VERSION)

@@ -81,9 +81,7 @@ fn main() -> Result<()> {
     memory.blocking().settle()?;
 
     // Instructions: rewritten from feedback; each version is kept and can be restored.
-    memory.blocking().change_block("instructions", move |state| {
-        instructions.refine(state, "Too long: one sentence is enough.", &[])
-    })?;
+    memory.blocking().refine(&instructions, "Too long: one sentence is enough.", 20)?;
 
     let prompt = memory.blocking().assemble(Message::user("When do I go rowing?"))?;
     println!("{}\n", prompt.messages[0].text());

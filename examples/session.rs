@@ -1,5 +1,5 @@
 //! The second example of the README, on the database of the first. `cargo run --features openai --example session`. Without a chat
-//! model at that address the facts wait for one, and everything else works.
+//! model at that address it ends with an error, the facts wait for one, and everything else works.
 
 use mnemon::{Engine, FactBlock, Message, Namespace, OpenAiChat, Result, StaticBlock, Tiktoken, VectorBlock};
 
@@ -23,5 +23,6 @@ fn main() -> Result<()> {
     let answer = Message::assistant("On Thursday morning."); // your model's answer to the prompt's messages
     memory.blocking().put(vec![question, answer])?; // durable; old turns are flushed when the budget is full
     memory.blocking().flush()?; // the conversation is over: to long-term memory; ten idle minutes do the same
+    memory.blocking().settle()?; // waits until the model has extracted the facts; closing waits 5 s for it
     Ok(())
 }

@@ -47,7 +47,8 @@ pub trait ChatModel: Send + Sync {
     /// Answers one request.
     ///
     /// # Errors
-    /// [`Error::Chat`](crate::Error::Chat), whose `transient` states whether the same request may succeed later.
+    /// [`Error::Chat`](crate::Error::Chat), whose `transient` states whether the same request may succeed later;
+    /// [`Error::ChatUnavailable`](crate::Error::ChatUnavailable): no request is answered.
     fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a>;
 
     /// Answers one request, waiting on the calling thread. Default: runs the future of [`chat`](ChatModel::chat) on

@@ -10,6 +10,7 @@ use crate::encryption::EncryptionKey;
 use crate::{
     encryption::Cipher,
     error::{Error, Result, setters},
+    ids::Anchor,
 };
 
 /// The index that vectors are searched with.
@@ -281,6 +282,9 @@ pub struct Config {
     /// Wait before a failed memory block is first retried; doubled with each failure, up to 5 minutes. Default: 1
     /// second.
     pub block_retry: Duration,
+    /// How long closing the engine waits for memory blocks that work on flushed batches, or are to; not for those that failed.
+    /// What is left is handed over after the next opening. Default: 5 seconds.
+    pub block_close_wait: Duration,
     /// Time limit of a call of a shared database. A change waits at most twice as long, behind another one. 10 ms to an
     /// hour. Default: 10 seconds.
     pub shared_timeout: Duration,
@@ -326,6 +330,10 @@ pub struct Config {
     /// ([`Engine::open_read_only`](crate::Engine::open_read_only), [`DatabaseFile::stats`](crate::DatabaseFile::stats),
     /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). Default: true.
     pub other_readers: bool,
+    /// A commit that the database must have, as [`Engine::anchor`](crate::Engine::anchor) returned it: the opening of an older
+    /// copy of it, or of another file, fails with [`Error::OlderDatabase`]. A copy that got more commits since than the
+    /// anchor has is not told. Default: none.
+    pub anchor: Option<Anchor>,
     /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
     /// opening of a database that was created with it. Feature `encryption`. Default: none.
     #[cfg(feature = "encryption")]
@@ -351,6 +359,7 @@ impl Default for Config {
             device: Device::Cpu,
             block_threads: 4,
             block_retry: Duration::from_secs(1),
+            block_close_wait: Duration::from_secs(5),
             shared_timeout: Duration::from_secs(10),
             embedding_cache: 16 << 20,
             embedding_cache_file: None,
@@ -362,6 +371,7 @@ impl Default for Config {
             durability: Durability::Disk,
             two_phase_commit: false,
             other_readers: true,
+            anchor: None,
             #[cfg(feature = "encryption")]
             encryption_key: None,
         }
@@ -383,6 +393,7 @@ setters!(Config {
     device: Device,
     block_threads: usize,
     block_retry: Duration,
+    block_close_wait: Duration,
     shared_timeout: Duration,
     embedding_cache: usize,
     embedding_cache_file_bytes: u64,
@@ -399,6 +410,12 @@ impl Config {
     /// Sets [`target_recall`](field@Config::target_recall).
     pub fn target_recall(mut self, recall: f64) -> Self {
         self.target_recall = Some(recall);
+        self
+    }
+
+    /// Sets [`anchor`](field@Config::anchor).
+    pub fn anchor(mut self, anchor: Anchor) -> Self {
+        self.anchor = Some(anchor);
         self
     }
 

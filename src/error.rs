@@ -79,6 +79,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// The messages or documents that a call would return have more bytes than the caller set.
+    #[error("{}", too_large(*.limit, *.is_busy))]
+    AnswerTooLarge {
+        /// The most bytes.
+        limit: usize,
+        /// True if it is the bytes of all answers in work that are too many, so that the same call may succeed later.
+        is_busy: bool,
+    },
+
     /// A document does not have the value that a batch of operations expected. Nothing of the batch was stored.
     #[error(
         "document {key:?} of namespace {namespace:?} was changed meanwhile, so nothing was stored; read it again and repeat the change"
@@ -88,6 +97,16 @@ pub enum Error {
         namespace: String,
         /// The key.
         key: String,
+    },
+
+    /// Messages that something was made of, such as facts, were deleted, replaced or expired meanwhile. Nothing of it was
+    /// stored.
+    #[error(
+        "messages of namespace {namespace:?} were deleted or changed while something was made of them, so nothing was stored; read them again and repeat the call"
+    )]
+    MessagesChanged {
+        /// The namespace.
+        namespace: String,
     },
 
     /// The namespace has no such session.
@@ -155,8 +174,11 @@ pub enum Error {
         reason: String,
     },
 
-    /// A vector has the wrong dimension, or a component that is not finite.
-    #[error("invalid vector: {reason}; nothing was stored: correct the embedder that made the vector")]
+    /// A vector has the wrong dimension or length, or a component that is not finite. It was not stored. A text that waits
+    /// for its vector stays stored and pending.
+    #[error(
+        "invalid vector: {reason}; no vector was stored, and texts that wait for theirs stay stored: correct the embedder that made it"
+    )]
     InvalidVector {
         /// The problem with the vector.
         reason: String,
@@ -164,7 +186,7 @@ pub enum Error {
 
     /// No model folder has this name.
     #[error(
-        "model {name:?} not found; looked in: {}; give the path of a folder with a manifest.toml, set MNEMON_MODELS to a folder of model folders, or pull or import the model first",
+        "model {name:?} not found; looked in: {}; give the path of a folder with a manifest.toml, set MNEMON_MODELS to a folder of model folders, pull or import the model first, or, if the model is an embedder of your program, open the database with that embedder",
         list(.looked)
     )]
     ModelNotFound {
@@ -175,7 +197,7 @@ pub enum Error {
     },
 
     /// A model folder lacks a file, or its files do not fit together.
-    #[error("model folder {}: {reason}", .path.display())]
+    #[error("model folder {}: {}", .path.display(), caused(.reason, .source))]
     InvalidModel {
         /// The folder, or `<bundled>/NAME`.
         path: PathBuf,
@@ -201,7 +223,8 @@ pub enum Error {
 
     /// A model could not be downloaded.
     #[error(
-        "model {model:?} was not downloaded: {reason}; without a network, import a folder that was downloaded elsewhere"
+        "model {model:?} was not downloaded: {}; without a network, import a folder that was downloaded elsewhere",
+        caused(.reason, .source)
     )]
     Download {
         /// The name that was given.
@@ -249,7 +272,8 @@ pub enum Error {
 
     /// ONNX Runtime could not be downloaded.
     #[error(
-        "ONNX Runtime was not downloaded: {reason}; it can be installed by other means too, for example with `pip install onnxruntime`: set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder"
+        "ONNX Runtime was not downloaded: {}; it can be installed by other means too, for example with `pip install onnxruntime`: set ORT_DYLIB_PATH to the libonnxruntime library in its `capi` folder",
+        caused(.reason, .source)
     )]
     RuntimeNotDownloaded {
         /// The server, the file, and the cause of the failure.
@@ -260,7 +284,7 @@ pub enum Error {
     },
 
     /// The model returned no vectors for a text. The text stays stored and pending.
-    #[error("embedding failed: {reason}")]
+    #[error("embedding failed: {}", caused(.reason, .source))]
     Embedding {
         /// The cause of the failure.
         reason: String,
@@ -292,7 +316,7 @@ pub enum Error {
     DeadlineExceeded,
 
     /// The requested device cannot run models.
-    #[error("{device}: {reason}")]
+    #[error("device {device:?} cannot run models: {}", caused(.reason, .source))]
     DeviceUnavailable {
         /// The device.
         device: String,
@@ -304,7 +328,7 @@ pub enum Error {
     },
 
     /// A reranker returned no usable scores.
-    #[error("reranker {reranker:?} failed: {reason}; query without the reranker, or use another one")]
+    #[error("reranker {reranker:?} failed: {}; query without the reranker, or use another one", caused(.reason, .source))]
     Reranking {
         /// The reranker's name.
         reranker: String,
@@ -321,10 +345,21 @@ pub enum Error {
         /// The cause of the failure.
         reason: String,
         /// Whether the same request may succeed later: the connection failed, the server is busy or broken, or its
-        /// answer was unusable. Otherwise the request, the key or a setting has to change.
+        /// answer was unusable. Otherwise the request has to change.
         transient: bool,
         /// The time after which the server allows another request.
         retry_after: Option<Duration>,
+        /// The underlying error, if there is one.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// The chat model cannot be used for any request: its server does not know the key, the model or the address, or refuses
+    /// the account. What waits for the model goes on when it answers.
+    #[error("the chat model cannot be used: {reason}; check its address, its name, the key and the account")]
+    ChatUnavailable {
+        /// The answer of the server.
+        reason: String,
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
@@ -372,6 +407,28 @@ pub enum Error {
         path: PathBuf,
         /// Why the file must be written first.
         reason: String,
+    },
+
+    /// A file of messages has a line that cannot be read, or a message that cannot be stored.
+    #[error("{file}:{line}: {reason}")]
+    InvalidFile {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The number of the line.
+        line: u64,
+        /// The reason.
+        reason: String,
+    },
+
+    /// No line of a file is of the format in which it was read.
+    #[error("{file}: nothing in it is of the format {given}; {}", other_format(*.fitting))]
+    OtherFormat {
+        /// The file, as it was named to the reader.
+        file: String,
+        /// The format in which it was read.
+        given: &'static str,
+        /// The format that it has.
+        fitting: Option<&'static str>,
     },
 
     /// A line of a history's file is invalid.
@@ -424,7 +481,8 @@ pub enum Error {
 
     /// The encryption key could not be read.
     #[error(
-        "no encryption key: {reason}; a key is a file of 32 bytes or of 64 hexadecimal digits, or a variable of 64 hexadecimal digits"
+        "no encryption key: {}; a key is a file of 32 bytes or of 64 hexadecimal digits, or a variable of 64 hexadecimal digits",
+        caused(.reason, .source)
     )]
     KeyUnavailable {
         /// The source of the key, and its problem.
@@ -432,6 +490,27 @@ pub enum Error {
         /// The underlying error, if there is one.
         #[source]
         source: Option<BoxError>,
+    },
+
+    /// The path by which the database was opened leads to no file, or to another one than the engine has open: somebody
+    /// moved, removed or replaced the file. Nothing was stored, because nobody could find it by that path. The engine
+    /// still reads what the file has, and writes again once the path leads to it.
+    #[error("{}: this path no longer leads to the database that is open, because its file was moved, removed or replaced, so nothing was changed; put the file back, or close the database and open what the path leads to now", .path.display())]
+    DatabaseMoved {
+        /// The path by which the database was opened.
+        path: PathBuf,
+    },
+
+    /// The database does not have the commit that [`Config::anchor`](field@crate::Config::anchor) names: somebody put an
+    /// older copy, or another file, in its place.
+    #[error("{}: its last commit is {found}, and {expected} is expected, so this is an older copy or another database; put the newer file back, or accept this one by opening it without the anchor", .path.display())]
+    OlderDatabase {
+        /// The database file.
+        path: PathBuf,
+        /// The anchor that was given.
+        expected: String,
+        /// The anchor of the file.
+        found: String,
     },
 
     /// The database does not exist, and the call does not create one.
@@ -482,7 +561,7 @@ pub enum Error {
     },
 
     /// Reading or writing a file failed: the disk is full, a device failed, or a file was removed.
-    #[error("the store failed")]
+    #[error("a file could not be read or written: {}; mend the cause first", chain(&**.0))]
     Storage(#[source] BoxError),
 
     /// A memory block failed to process a batch. The batch is kept and retried.
@@ -504,7 +583,9 @@ pub enum Error {
     },
 
     /// The system refused to start a thread.
-    #[error("the system did not start the thread {name:?}; raise its limit of threads, or lower the setting threads")]
+    #[error(
+        "the system did not start the thread {name:?}: {source}; raise its limit of threads, or lower the setting threads"
+    )]
     ThreadNotStarted {
         /// The name of the thread.
         name: String,
@@ -514,7 +595,7 @@ pub enum Error {
     },
 
     /// The engine was closed, or one of its threads died.
-    #[error("the engine is closed")]
+    #[error("the engine is closed; open it again")]
     Closed,
 }
 
@@ -533,6 +614,16 @@ impl From<mnemon_index::Damaged> for Error {
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&chain(self))
+    }
+}
+
+/// Returns the reason of an error with its source, unless the reason says it.
+fn caused(reason: &str, source: &Option<BoxError>) -> String {
+    let cause = source.as_ref().map(|source| chain(&**source)).unwrap_or_default();
+    // An embedder may pass on the error of another.
+    match cause.strip_prefix("embedding failed: ").unwrap_or(&cause) {
+        cause if reason.contains(cause) => reason.to_owned(),
+        cause => format!("{reason}: {cause}"),
     }
 }
 
@@ -555,6 +646,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 impl Error {
     pub(crate) fn message(reason: impl Into<String>) -> Self {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
+    }
+
+    pub(crate) fn file(file: &str, line: u64, reason: impl Into<String>) -> Self {
+        Error::InvalidFile { file: file.to_owned(), line, reason: reason.into() }
     }
 
     pub(crate) fn document(reason: impl Into<String>) -> Self {
@@ -580,6 +675,14 @@ impl Error {
 
     pub(crate) fn corrupted(what: impl Into<String>) -> Self {
         Error::Corrupted { what: what.into() }
+    }
+
+    /// Returns the cause of [`Error::Storage`], for another error of its kind; the text of any other error.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Error::Storage(source) => chain(&**source),
+            error => chain(error),
+        }
     }
 
     /// Adds the place of the damage to [`Error::Corrupted`].
@@ -612,11 +715,27 @@ fn no_previous(kept: Option<&str>, given: &str) -> String {
     }
 }
 
+fn too_large(limit: usize, is_busy: bool) -> String {
+    match is_busy {
+        true => format!("the answers that are being made have {limit} bytes, the most at a time; try again later"),
+        false => {
+            format!("the answer would have more than {limit} bytes; ask for fewer messages or documents at a time")
+        }
+    }
+}
+
 fn advice(transient: bool, retry_after: Option<Duration>) -> String {
     match (transient, retry_after) {
         (true, Some(wait)) => format!("; try again in {} s", wait.as_secs_f64().ceil()),
         (true, None) => "; try again later".to_owned(),
         (false, _) => "; the same request will fail again".to_owned(),
+    }
+}
+
+fn other_format(fitting: Option<&str>) -> String {
+    match fitting {
+        Some(format) => format!("it is of the format {format}: read it as that"),
+        None => "name the format that it has".to_owned(),
     }
 }
 

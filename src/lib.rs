@@ -76,6 +76,8 @@ mod filter;
 mod forget;
 #[cfg(test)]
 mod forget_proof;
+#[cfg(feature = "formats")]
+mod formats;
 #[cfg(all(fuzzing, feature = "onnx"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -94,12 +96,17 @@ mod model_folders;
 mod new_file;
 #[cfg(feature = "onnx")]
 mod onnx;
+mod read_budget;
 pub mod recall;
 // Without the feature nothing opens a shared database.
 #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
 mod shared;
 mod store;
 mod tokens;
+
+// For the command, which removes what it was writing when a signal ends it.
+#[doc(hidden)]
+pub use new_file::{TemporaryName, remove_temporary_files};
 
 /// The sample conversations, for the benches of the command: the package of the command has only its own files.
 #[doc(hidden)]
@@ -163,6 +170,21 @@ pub mod tokenizer {
     pub use crate::tokens::{ApproximateTokenCounter, TokenCounter};
 }
 
+/// Chats in the formats of other programs: lists of messages in memory, and the files that programs write.
+///
+/// [`FORMATS`](format::FORMATS) is the table of all formats. A [`Source`](format::Source) has the files, and a
+/// [`FileReader`](format::FileReader) reads each in the format that it is found to have.
+pub mod format {
+    #[cfg(feature = "formats")]
+    #[doc(inline)]
+    pub use crate::formats::{
+        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, decompressed,
+        namespace_of,
+    };
+    #[doc(inline)]
+    pub use crate::message::format::*;
+}
+
 /// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.
 pub mod index {
     #[cfg(feature = "hnsw_rs")]
@@ -219,14 +241,12 @@ pub use error::{BoxError, Error, Result};
 pub use filter::MetadataFilter;
 #[doc(inline)]
 pub use forget::{Forget, Receipt};
-pub use ids::Namespace;
+pub use ids::{Anchor, Namespace};
 #[doc(inline)]
 pub use knowledge::{Collection, Profile};
 pub use lexical::Language;
 #[doc(inline)]
 pub use memory::{AssembleRequest, BlockingMemory, Memory, MemoryBuilder};
-#[doc(no_inline)]
-pub use message::format;
 #[doc(inline)]
 pub use message::{ContentPart, Message, Role, Timestamp};
 #[cfg(feature = "onnx")]
@@ -235,6 +255,7 @@ pub use model_folders::Model;
 #[cfg(feature = "onnx")]
 #[doc(inline)]
 pub use onnx::{OnnxEmbedder, OnnxOptions};
+// For the server, which bounds the bytes of its answers.
 #[doc(inline)]
 pub use recall::{Hit, Hits, Query, Scope};
 #[cfg(feature = "tiktoken")]
@@ -242,6 +263,8 @@ pub use recall::{Hit, Hits, Query, Scope};
 pub use tokens::Tiktoken;
 #[doc(inline)]
 pub use tokens::TokenCounter;
+#[doc(hidden)]
+pub use {read_budget::ReadBudget, store::PlacedMessage};
 
 // For the Python package, whose calls wait in two ways.
 #[doc(hidden)]

@@ -27,8 +27,20 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<File, TryLockEr
 
 /// Returns true if the open file is the one that has this name.
 pub(crate) fn has_name(file: &File, path: &Path) -> io::Result<bool> {
-    let own = Handle::from_file(file.try_clone()?)?;
-    Ok(Handle::from_path(path).is_ok_and(|named| named == own))
+    Ok(leads_to(path, &Handle::from_file(file.try_clone()?)?))
+}
+
+/// Returns true if a path leads to this file. Cost: one system call.
+#[cfg(unix)]
+pub(crate) fn leads_to(path: &Path, file: &Handle) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // A file that is opened to be looked at may be a pipe, which waits for ever.
+    std::fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn leads_to(path: &Path, file: &Handle) -> bool {
+    Handle::from_path(path).is_ok_and(|found| found == *file)
 }
 
 /// Returns the process that has locked a file for writing, as far as the system tells. Linux lists the locks of each

@@ -1,17 +1,20 @@
 //! Files that get their name only when they are complete: new files, and files that replace another one.
 //!
 //! Owns the temporary names, the modes and owners of files, and the removal of temporary files that killed processes
-//! left.
+//! left, or that this process leaves when a signal ends it.
 //!
 //! Invariant: a temporary file is created and locked by one process, and only unlocked ones are removed by others.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs::{self, File, Metadata, OpenOptions},
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
+
+use parking_lot::Mutex;
 
 use crate::lock;
 
@@ -22,27 +25,56 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug)]
 pub(crate) struct NewFile {
     path: PathBuf,
-    temporary: PathBuf,
+    temporary: TemporaryName,
     is_named: bool,
 }
 
+/// The temporary name of a file that this process writes, until it is dropped.
+#[derive(Debug)]
+pub struct TemporaryName(PathBuf);
+
+static TEMPORARY_NAMES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+impl TemporaryName {
+    /// Creates the name of a temporary file.
+    /// Has the file removed if a signal ends the process.
+    pub fn new(path: PathBuf) -> Self {
+        TEMPORARY_NAMES.lock().insert(path.clone());
+        TemporaryName(path)
+    }
+}
+
+impl Drop for TemporaryName {
+    fn drop(&mut self) {
+        TEMPORARY_NAMES.lock().remove(&self.0);
+    }
+}
+
+/// Removes the files of this process that have temporary names, for a process that is about to end: its threads make no
+/// others.
+pub fn remove_temporary_files() {
+    let names = TEMPORARY_NAMES.lock();
+    for name in &*names {
+        let _ = fs::remove_file(name);
+    }
+    std::mem::forget(names);
+}
+
 impl NewFile {
-    /// Creates an empty file that is to be `path`, or what the symbolic link of this name leads to. With `like`, which
-    /// is another file, only this user can read it until [`NewFile::set_access`].
-    pub(crate) fn beside(path: &Path, like: Option<&Metadata>) -> io::Result<Self> {
+    /// Creates an empty file that is to be `path`, or what the symbolic link of this name leads to. Only this user can
+    /// read it until [`NewFile::set_access`].
+    pub(crate) fn beside(path: &Path) -> io::Result<Self> {
         static CREATED: AtomicU64 = AtomicU64::new(0);
         let path = resolved(path)?;
         let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        if like.is_some() {
-            set_private(&mut options);
-        }
+        set_private(options.write(true).create_new(true));
         loop {
             let mut temporary = path.as_os_str().to_owned();
             // Two processes may have the same number: in containers that share a folder.
             temporary.push(format!(".{}-{}.new", std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed)));
-            match options.open(&temporary) {
-                Ok(_) => return Ok(NewFile { path, temporary: temporary.into(), is_named: false }),
+            let temporary = TemporaryName::new(temporary.into());
+            match options.open(&temporary.0) {
+                Ok(_) => return Ok(NewFile { path, temporary, is_named: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -50,13 +82,13 @@ impl NewFile {
     }
 
     pub(crate) fn temporary(&self) -> &Path {
-        &self.temporary
+        &self.temporary.0
     }
 
     /// Gives the file the mode of another, and its owner and group as far as the system lets this process. A group that
     /// the file could not be given gets no rights from the mode.
     pub(crate) fn set_access(&self, like: &Metadata) -> io::Result<()> {
-        set_access(&self.temporary, like).map(drop)
+        set_access(self.temporary(), like).map(drop)
     }
 
     /// Gives the file its name, if no file has it or only an empty file. The name is durable when this returns.
@@ -65,7 +97,7 @@ impl NewFile {
     /// [`io::ErrorKind::AlreadyExists`], and those of the file system.
     pub(crate) fn name(mut self) -> io::Result<()> {
         // A hard link does not replace a file that was created meanwhile.
-        if fs::hard_link(&self.temporary, &self.path).is_ok() {
+        if fs::hard_link(self.temporary(), &self.path).is_ok() {
             return sync_folder(&self.path);
         }
         // An empty file has the name, or the file system has no hard links: an empty file, which one process can
@@ -89,7 +121,7 @@ impl NewFile {
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] if the system does not let this process give the file its owner.
     pub(crate) fn replace(&mut self, old: &Metadata) -> io::Result<()> {
-        if !set_access(&self.temporary, old)? {
+        if !set_access(self.temporary(), old)? {
             let reason = "the file belongs to another user or group, which a new file in its place cannot be given; run this as \
                           its owner";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
@@ -98,7 +130,7 @@ impl NewFile {
     }
 
     fn rename(&mut self) -> io::Result<()> {
-        fs::rename(&self.temporary, &self.path)?;
+        fs::rename(self.temporary(), &self.path)?;
         self.is_named = true;
         Ok(())
     }
@@ -107,7 +139,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_named {
-            let _ = fs::remove_file(&self.temporary);
+            let _ = fs::remove_file(self.temporary());
         }
     }
 }
@@ -184,13 +216,12 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-#[cfg(unix)]
-fn set_private(options: &mut OpenOptions) {
+/// Lets only this user read and write a file that is created.
+pub(crate) fn set_private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
 }
-
-#[cfg(not(unix))]
-fn set_private(_: &mut OpenOptions) {}
 
 /// Gives a file the access of another. Returns false if it could not be given the owner or the group.
 #[cfg(unix)]

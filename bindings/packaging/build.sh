@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds what is published for one platform: for musl the command, linked statically; for Linux's glibc the wheel, which
-# runs with 2.28 and newer; for macOS and Windows both, with the tools of that system. Usage: build.sh TARGET_FOLDER TRIPLE. Results are in the target folder's `dist`, the tools in its `tools`.
+# runs with 2.28 and newer, and the wheel of the command; for macOS and Windows all, with the tools of that system. Usage: build.sh TARGET_FOLDER TRIPLE. Results are in the target folder's `dist`, the tools in its `tools`.
 #
 # If `rustup` has no standard library for the platform (`rustup target add` installs it), all is done again in a Debian that has one.
 set -eu
@@ -9,6 +9,7 @@ dist=$target/dist tools=$target/tools library=$(rustc --print sysroot)/lib/rustl
 export CARGO_TARGET_DIR="$target/dist-build" CARGO_PROFILE_RELEASE_STRIP=true
 zig=$(echo "$tools"/lib/python3*/site-packages/ziglang)
 export PATH="$tools/bin:$zig:$PATH" CARGO_ZIGBUILD_ZIG_PATH="$zig/zig"
+python=$(command -v python3 || command -v python)
 
 build_std='' no_objects=''
 if [ ! -d "$library/$triple/lib" ]; then
@@ -24,6 +25,12 @@ wheel() {
         --manifest-path bindings/python/Cargo.toml --out "$dist"
 }
 
+# Packs a built command as a wheel, for the platforms of the other one.
+server_wheel() {
+    other=$(ls -t "$dist"/mnemon_engine-*.whl | head -1)
+    bindings/packaging/server_wheel.sh "$python" "$1" "$(basename "${other##*-}" .whl)" "$dist"
+}
+
 # Packs a built command.
 command_of() {
     version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -36,7 +43,11 @@ command_of() {
 
 mkdir -p "$dist"
 case $triple in
-*-linux-gnu) wheel --zig --compatibility manylinux_2_28 ;;
+*-linux-gnu)
+    wheel --zig --compatibility manylinux_2_28
+    cargo-zigbuild build --quiet --release --locked -p mnemon-cli --bin mnemon --target "$triple.2.28"
+    server_wheel "$CARGO_TARGET_DIR/$triple/release/mnemon"
+    ;;
 *-linux-musl)
     cargo-zigbuild rustc --quiet --release --locked -p mnemon-cli --bin mnemon --target "$triple" $build_std -- $no_objects
     command_of
@@ -45,5 +56,6 @@ case $triple in
     wheel
     cargo build --quiet --release --locked -p mnemon-cli --target "$triple"
     command_of
+    server_wheel "$built"
     ;;
 esac

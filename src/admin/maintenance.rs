@@ -11,7 +11,7 @@ use crate::{
     config::{Config, Precision},
     error::{Error, Result},
     forget::Audit,
-    ids::{ModelIdentity, Namespace},
+    ids::{Anchor, ModelIdentity, Namespace},
     lexical::{Language, LanguageOrigin},
     message::ttl_minutes,
     recall::{check_graphs, check_lexical},
@@ -117,6 +117,15 @@ impl DatabaseFile {
     pub fn serving_model(&self) -> Result<Option<ModelIdentity>> {
         let serving = self.read(|snapshot| snapshot.generations().serving())?;
         Ok(serving.map(|generation| generation.identity))
+    }
+
+    /// Same as [`Engine::anchor`](crate::Engine::anchor) on a database as of this moment; other processes may have it
+    /// open. The file may be read-only.
+    ///
+    /// # Errors
+    /// Those of [`DatabaseFile::stats`].
+    pub fn anchor(&self) -> Result<Anchor> {
+        self.read(Snapshot::anchor)
     }
 
     /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and

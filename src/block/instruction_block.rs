@@ -9,6 +9,7 @@ use super::{BlockContent, BlockQuery, BlockScope, MemoryBlock, model_blocks::ask
 use crate::{
     chat::ChatModel,
     error::{Error, Result, impl_debug},
+    forget::source_hash,
     message::{Message, xml::conversation_xml},
 };
 
@@ -19,15 +20,19 @@ Answer with the whole new instructions and nothing else.";
 
 /// The number of versions that are kept; older ones are dropped.
 const MAX_VERSIONS: usize = 100;
+/// The number of messages of which a version names that it was made of them.
+const MAX_SOURCES: usize = 10_000;
 
 /// Instructions that an agent improves by itself (meta-prompting).
 ///
-/// Each refinement is a new version, and the instructions can be reverted to an earlier one. Change the state with
-/// [`Memory::change_block`](crate::Memory::change_block):
+/// Each refinement is a new version, and the instructions can be reverted to an earlier one. If messages that a version was
+/// made of are forgotten, it has the text of the one before it.
 ///
 /// ```no_run
 /// # fn f(memory: mnemon::Memory, block: mnemon::InstructionBlock) -> mnemon::Result<()> {
-/// memory.blocking().change_block("instructions", |state| block.refine(state, "too long: one sentence is enough", &[]))?;
+/// // The model is shown the last 20 messages of the session.
+/// memory.blocking().refine(&block, "too long: one sentence is enough", 20)?;
+/// memory.blocking().change_block("instructions", |state| block.revert(state, 0))?;
 /// # Ok(())
 /// # }
 /// ```
@@ -59,6 +64,23 @@ pub struct InstructionVersion {
     pub prompt: String,
     /// The feedback that led to this version. Empty for the first version.
     pub feedback: String,
+    /// Hashes of the ids of the messages that this version was made of, apart from those of its base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<String>,
+    /// The number of the version that this one was made of, if it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    base: Option<usize>,
+}
+
+impl InstructionVersion {
+    /// Takes over what its base was made of, before that is dropped.
+    fn inherit(&mut self, base: &InstructionVersion) {
+        let new = base.sources.iter().filter(|source| !self.sources.contains(source));
+        let mut sources: Vec<String> = new.chain(&self.sources).cloned().collect();
+        // The oldest messages go.
+        sources.drain(..sources.len().saturating_sub(MAX_SOURCES));
+        (self.sources, self.base) = (sources, None);
+    }
 }
 
 impl InstructionBlock {
@@ -115,16 +137,20 @@ impl InstructionBlock {
     }
 
     /// Returns the state with a new version, which the model writes from the current one, the feedback, and the
-    /// conversation that the feedback is about.
+    /// conversation that the feedback is about. [`Memory::refine`](crate::Memory::refine) stores it if no message of the
+    /// conversation was deleted meanwhile.
     ///
     /// # Errors
     /// [`Error::Chat`] if the model fails or returns an empty answer; [`Error::Corrupted`].
     pub fn refine(&self, state: &Value, feedback: &str, conversation: &[Message]) -> Result<Value> {
-        let current = self.instructions(state)?;
-        let conversation = conversation_xml(conversation);
-        let input = format!("Instructions:\n{current}\n\nConversation:\n{conversation}\n\nFeedback:\n{feedback}");
+        let Versions { first, versions } = self.read_state(state)?;
+        let current = &versions.last().expect("a state that was read has versions").prompt;
+        let said = conversation_xml(conversation);
+        let input = format!("Instructions:\n{current}\n\nConversation:\n{said}\n\nFeedback:\n{feedback}");
         let prompt = ask_for(&*self.model, &self.prompt, input, "instructions")?;
-        self.push_version(state, prompt, feedback.to_owned())
+        let sources = conversation.iter().map(|message| source_hash(&message.id)).collect();
+        let base = Some(first + versions.len() - 1);
+        self.push_version(state, InstructionVersion { prompt, feedback: feedback.to_owned(), sources, base })
     }
 
     /// Returns the state with a new version that repeats version `version`. The first version has number 0.
@@ -140,15 +166,20 @@ impl InstructionBlock {
                 first + versions.len() - 1
             ))
         })?;
-        self.push_version(state, prompt, format!("back to version {version}"))
+        let feedback = format!("back to version {version}");
+        self.push_version(state, InstructionVersion { prompt, feedback, sources: Vec::new(), base: Some(version) })
     }
 
-    fn push_version(&self, state: &Value, prompt: String, feedback: String) -> Result<Value> {
+    fn push_version(&self, state: &Value, version: InstructionVersion) -> Result<Value> {
         let mut all = self.read_state(state)?;
-        all.versions.push(InstructionVersion { prompt, feedback });
-        let surplus = all.versions.len().saturating_sub(MAX_VERSIONS);
-        all.versions.drain(..surplus);
-        all.first += surplus;
+        all.versions.push(version);
+        while all.versions.len() > MAX_VERSIONS {
+            let dropped = all.versions.remove(0);
+            for made_of_it in all.versions.iter_mut().filter(|version| version.base == Some(all.first)) {
+                made_of_it.inherit(&dropped);
+            }
+            all.first += 1;
+        }
         Ok(serde_json::to_value(all).expect("strings and numbers are valid JSON"))
     }
 
@@ -156,7 +187,8 @@ impl InstructionBlock {
     fn read_state(&self, state: &Value) -> Result<Versions> {
         match state {
             Value::Null => {
-                let initial = InstructionVersion { prompt: self.initial.clone(), feedback: String::new() };
+                let prompt = self.initial.clone();
+                let initial = InstructionVersion { prompt, feedback: String::new(), sources: Vec::new(), base: None };
                 Ok(Versions { first: 0, versions: vec![initial] })
             }
             state => match Versions::deserialize(state) {

@@ -18,11 +18,12 @@ use serde_json::Value;
 
 use crate::{
     error::{Error, Result, impl_debug},
+    ids::Namespace,
     message::{ContentPart, Message},
 };
 pub use instruction_block::{InstructionBlock, InstructionVersion};
 pub use model_blocks::{FactBlock, SummaryBlock};
-pub(crate) use model_blocks::{json_in, unusable};
+pub(crate) use model_blocks::{json_in, most_facts, unusable};
 pub use query::{BlockQuery, Retriever};
 pub use vector_block::{HitProcessor, RetrievalUnit, VectorBlock};
 
@@ -30,7 +31,9 @@ pub use vector_block::{HitProcessor, RetrievalUnit, VectorBlock};
 ///
 /// The memory calls [`put`](MemoryBlock::put) with each flushed batch of a session, in order, on a background thread. The
 /// call may wait for a language model; nothing waits for the call. The new state and the number of the batch are stored
-/// in one commit, so each batch counts once even if the process dies. After an error the batch is tried again later.
+/// in one commit, so each batch counts once even if the process dies. The state is not stored, and `put` is called again
+/// with what is left, if a message of the batch was deleted, replaced or forgotten during the call, or has expired. After
+/// an error the batch is tried again later.
 /// Effects outside of the state happen twice if the process dies before the commit: use [`FlushedBatch::number`] to
 /// detect that.
 pub trait MemoryBlock: Send + Sync {
@@ -58,6 +61,12 @@ pub trait MemoryBlock: Send + Sync {
     /// besides, unless it is asked to. Default: false.
     fn recalls(&self) -> bool {
         false
+    }
+
+    /// Returns the state before the first batch, which is stored before that is handed over. Default: `Value::Null`.
+    #[doc(hidden)]
+    fn first_state(&self) -> Value {
+        Value::Null
     }
 
     /// Computes the state after a batch. The first state is `Value::Null`. Default: the state does not change.
@@ -110,6 +119,10 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
         (**self).recalls()
     }
 
+    fn first_state(&self) -> Value {
+        (**self).first_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         (**self).put(state, batch)
     }
@@ -159,12 +172,34 @@ pub struct FlushedBatch<'a> {
     pub number: u32,
     /// The messages, oldest first. They are whole turns.
     pub messages: &'a [Message],
+    /// Where the batch is from; `None` if its messages are not stored.
+    pub(crate) origin: Option<&'a BatchOrigin>,
+}
+
+/// The session of a batch and the block that it is handed to. What the block makes of the batch is stored only if both are
+/// then as they were.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BatchOrigin {
+    pub(crate) namespace: Namespace,
+    pub(crate) session: String,
+    pub(crate) block: String,
+    /// Whether all sessions of the namespace share the block's state.
+    pub(crate) shared: bool,
+    /// The number of changes of the state.
+    pub(crate) revision: u64,
+    /// The number of times that the session was restored, or messages of it were forgotten.
+    pub(crate) restores: u32,
 }
 
 impl<'a> FlushedBatch<'a> {
     /// Creates a batch, for tests of a block.
     pub fn new(number: u32, messages: &'a [Message]) -> Self {
-        FlushedBatch { number, messages }
+        FlushedBatch { number, messages, origin: None }
+    }
+
+    /// Sets where the batch is from.
+    pub(crate) fn of(self, origin: &'a BatchOrigin) -> Self {
+        FlushedBatch { origin: Some(origin), ..self }
     }
 }
 

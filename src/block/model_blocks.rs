@@ -107,7 +107,8 @@ Answer with JSON and nothing else: {\"facts\": [\"...\", \"...\"]}, with at most
 /// A list of facts that a language model extracts from each flushed batch, in the background.
 ///
 /// The list contains no two identical strings. If it exceeds the maximum, the model condenses it. An empty answer of the
-/// model does not replace the list.
+/// model does not replace the list. Of one answer a fact is taken for each 40 bytes that the messages say, ten at least and
+/// 200 at most.
 #[derive(Clone)]
 pub struct FactBlock {
     name: String,
@@ -208,7 +209,7 @@ impl MemoryBlock for FactBlock {
             let known = facts.join("\n");
             let input = format!("Known facts:\n{known}\n\nConversation:\n{conversation}");
             let before = facts.len();
-            for fact in self.ask_for_facts(&self.extract_prompt, input)? {
+            for fact in self.ask_for_facts(&self.extract_prompt, input)?.into_iter().take(most_facts(batch.messages)) {
                 if !facts.contains(&fact) {
                     facts.push(fact);
                 }
@@ -218,6 +219,7 @@ impl MemoryBlock for FactBlock {
                 let mut condensed = self.ask_for_facts(&instructions, facts.join("\n"))?;
                 let mut seen = HashSet::new();
                 condensed.retain(|fact| seen.insert(fact.clone()));
+                condensed.truncate(facts.len());
                 if !condensed.is_empty() {
                     facts = condensed;
                 }
@@ -243,6 +245,17 @@ fn read_state(state: &Value) -> Result<Facts> {
         state => Facts::deserialize(state)
             .map_err(|error| Error::corrupted(format!("the state of a fact block is invalid: {error}"))),
     }
+}
+
+/// The bytes of messages that say one fact.
+const FACT_BYTES: usize = 40;
+/// The fewest and the most facts of a batch.
+const FACTS: [usize; 2] = [10, 200];
+
+/// Returns the most facts that are taken from an answer about these messages.
+pub(crate) fn most_facts(messages: &[Message]) -> usize {
+    let bytes: usize = messages.iter().map(|message| message.text().len()).sum();
+    (bytes / FACT_BYTES).clamp(FACTS[0], FACTS[1])
 }
 
 /// Asks a model with a system prompt and a user message, and returns the text of its answer.

@@ -24,6 +24,8 @@ pub struct BlockQuery {
     retriever: Arc<dyn Retriever>,
     /// The scores of the messages that the block recalled through this query, by id.
     scores: Arc<Mutex<HashMap<String, f32>>>,
+    /// The ids of hits that the block left out because others supersede them.
+    left_out: Arc<Mutex<Vec<String>>>,
 }
 
 impl_debug!(BlockQuery { namespace, session });
@@ -55,17 +57,28 @@ impl BlockQuery {
         messages: impl Into<Arc<[Arc<Message>]>>,
         retriever: Arc<dyn Retriever>,
     ) -> Self {
-        BlockQuery { namespace, session: session.into(), messages: messages.into(), retriever, scores: Arc::default() }
+        let (session, messages) = (session.into(), messages.into());
+        BlockQuery { namespace, session, messages, retriever, scores: Arc::default(), left_out: Arc::default() }
     }
 
     /// Returns a copy for one block, with separate scores.
     pub(crate) fn for_block(&self) -> Self {
-        BlockQuery { scores: Arc::default(), ..self.clone() }
+        BlockQuery { scores: Arc::default(), left_out: Arc::default(), ..self.clone() }
     }
 
     /// Takes the recorded scores, by message id.
     pub(crate) fn take_scores(&self) -> HashMap<String, f32> {
         std::mem::take(&mut self.scores.lock())
+    }
+
+    /// Takes the ids of hits that were left out because others supersede them.
+    pub(crate) fn take_left_out(&self) -> Vec<String> {
+        std::mem::take(&mut self.left_out.lock())
+    }
+
+    /// Records the ids of hits that are left out because others supersede them, in place of those of an earlier call.
+    pub(super) fn leave_out(&self, ids: Vec<String>) {
+        *self.left_out.lock() = ids;
     }
 
     /// Records the scores of hits for [`Prompt::recalled`](crate::Prompt::recalled).

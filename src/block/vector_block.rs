@@ -13,7 +13,7 @@ use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
     message::Message,
-    recall::{Hit, MAX_K, Query, keep_positions, superseding_pairs},
+    recall::{Asked, Hit, MAX_K, Query, keep_positions, superseding_pairs},
 };
 
 /// A function that changes the hits of a [`VectorBlock`]: it may rerank, drop or add hits.
@@ -27,6 +27,10 @@ type PreviousHits = HashMap<(Namespace, String), Vec<String>>;
 
 /// The maximum number of sessions whose previous hits are kept. One session more clears them all.
 const MAX_PREVIOUS_SESSIONS: usize = 4096;
+
+/// The least share of a superseded hit's score that another hit must have to come before it: what says less about the
+/// question does not displace it.
+const RELATED_SCORE: f32 = 0.5;
 
 /// The factor by which the number of requested hits grows when the processors left too few.
 const WIDENING: usize = 4;
@@ -43,8 +47,8 @@ pub enum RetrievalUnit {
 
 /// The messages of the namespace that are most relevant to the last messages of the prompt.
 ///
-/// The query consists of the texts of the last messages of the prompt, joined by spaces. If they have no text, the
-/// block is empty. Messages and texts that are already in the prompt are left out, and so are repeated texts.
+/// The query consists of the texts of the last messages of the prompt, joined by spaces, and is asked at the time of the
+/// last of them, if it has one. If they have no text, the block is empty. Messages and texts that are already in the prompt are left out, and so are repeated texts.
 #[derive(Clone)]
 pub struct VectorBlock {
     name: String,
@@ -125,8 +129,9 @@ impl VectorBlock {
         self
     }
 
-    /// Moves hits behind the others that another hit or a message of the prompt supersedes, as [`Hit::supersedes`] has it:
-    /// they say the same with earlier numbers or names. Default: they stay where they are.
+    /// Moves hits back that a better hit or a message of the prompt supersedes, as [`Hit::supersedes`] has it: behind those
+    /// with at least half of their score, and behind all if it is a message of the prompt. Hits that are left out for it
+    /// are in [`Prompt::left_out`](crate::Prompt::left_out). Default: they stay where they are.
     pub fn superseded_last(mut self) -> Self {
         self.superseded_last = true;
         self
@@ -158,6 +163,9 @@ impl VectorBlock {
     /// Recalls and processes messages that are not in the prompt yet, until k are left or no more are found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
+        if let Some(now) = query.messages.last().and_then(|last| last.created_at) {
+            request = request.now(now);
+        }
         if self.own_session {
             request = request.session(&query.session);
         }
@@ -185,8 +193,8 @@ impl VectorBlock {
         }
     }
 
-    /// Drops hits below the threshold, hits that are in the prompt, and repeated texts. What is superseded comes last, if the
-    /// block says so.
+    /// Drops hits below the threshold, hits that are in the prompt, and repeated texts. What is superseded is moved back, if
+    /// the block says so.
     fn drop_unwanted(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
         let shown: Vec<_> =
             query.messages.iter().map(|message| (message.id.as_str(), message.borrowed_text())).collect();
@@ -198,14 +206,48 @@ impl VectorBlock {
                 && texts.insert(text.into_owned())
         });
         if self.superseded_last {
-            let all: Vec<&Message> =
-                hits.iter().map(|hit| &hit.message).chain(query.messages.iter().map(|shown| &**shown)).collect();
-            let superseded: HashSet<usize> =
-                superseding_pairs(&all, hits.len()).into_iter().map(|(_, earlier)| earlier).collect();
-            let (last, first): (Vec<_>, Vec<_>) =
-                std::mem::take(hits).into_iter().enumerate().partition(|(at, _)| superseded.contains(at));
-            hits.extend(first.into_iter().chain(last).map(|(_, hit)| hit));
+            self.move_superseded(hits, query);
         }
+    }
+
+    /// Moves hits back that a better hit or a message of the prompt supersedes, as [`superseded_last`](Self::superseded_last)
+    /// has it, and notes those that are left out for it.
+    fn move_superseded(&self, hits: &mut Vec<Hit>, query: &BlockQuery) {
+        let asked = Asked::new(&query.last_texts(self.window));
+        let all: Vec<&Message> =
+            hits.iter().map(|hit| &hit.message).chain(query.messages.iter().map(|shown| &**shown)).collect();
+        let pairs = superseding_pairs(&all, hits.len(), &asked);
+        let is_by_shown = |at: usize| pairs.iter().any(|&(later, earlier)| earlier == at && later >= hits.len());
+        let is_by_better = |at: usize| hits[..at].iter().any(|hit| hit.supersedes.contains(&hits[at].message.id));
+        // The score of the hits that stay behind it.
+        let limit = |at: usize| match (is_by_shown(at), is_by_better(at)) {
+            (true, _) => Some(f32::NEG_INFINITY),
+            (_, true) => Some(hits[at].score - hits[at].score.abs() * (1.0 - RELATED_SCORE)),
+            _ => None,
+        };
+        let limits: Vec<Option<f32>> = (0..hits.len()).map(limit).collect();
+        let mut moved = Vec::new();
+        let mut kept: Vec<Hit> = Vec::new();
+        for (at, (hit, limit)) in std::mem::take(hits).into_iter().zip(limits).enumerate() {
+            match limit {
+                Some(limit) => moved.push((at, limit, hit)),
+                None => kept.push(hit),
+            }
+        }
+        let mut left_out = Vec::new();
+        for (before, limit, hit) in moved {
+            let at = kept
+                .iter()
+                .rposition(|other| other.score >= limit)
+                .map_or(0, |last| last + 1)
+                .max(before.min(kept.len()));
+            if before < self.top_k && at >= self.top_k {
+                left_out.push(hit.message.id.clone());
+            }
+            kept.insert(at, hit);
+        }
+        query.leave_out(left_out);
+        *hits = kept;
     }
 
     /// Moves hits of the session's previous prompt to the positions that they had there, and keeps the ids for the next

@@ -30,7 +30,7 @@ use crate::{
     encryption::Cipher,
     error::{Error, Result},
     lock,
-    new_file::{NewFile, irregular, remove_leftovers},
+    new_file::{NewFile, irregular, remove_leftovers, set_private},
 };
 
 /// The first bytes of a cache file. The version of its layout follows (u32, little endian), then [`Counts`] with their
@@ -124,7 +124,7 @@ impl CacheFile {
         check_kind(path)?;
         let failed = |error| failed(path, error);
         let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
+        set_private(options.read(true).write(true).create(true).truncate(false));
         // A process that compacts the file gives its name to a new file, so the lock is checked against the name.
         let file = locked(lock::open(path, &options), path)?;
         // The canonical path, so that a symbolic link stays one when the file is replaced.
@@ -354,7 +354,7 @@ impl State {
         let from = self.locations.values().map(|location| location.begin).filter(|&begin| begin >= keep_from).min();
         let from = from.unwrap_or(self.end);
         let old = self.file.metadata()?;
-        let mut new = NewFile::beside(path, Some(&old))?;
+        let mut new = NewFile::beside(path)?;
         let mut state = self.copy(from, new.temporary())?;
         new.replace(&old)?;
         let header_bytes = header_bytes(state.cipher.is_some());

@@ -7,6 +7,7 @@
 //! `MNEMON_FAULTS` sets the number of faults of each scenario, or `all` for a fault at every call of the storage.
 //! `MNEMON_IMAGES` sets the number of power failures of each scenario.
 
+mod full_disk;
 mod scenarios;
 mod trial;
 

@@ -110,6 +110,8 @@ pub(crate) struct Failure {
     /// Whether every request would have failed: the server cannot be reached, accepts no requests for now, or does not
     /// know this address or key.
     pub(crate) unavailable: bool,
+    /// Whether the server refused the request by a status.
+    pub(crate) refused: bool,
     /// The wait that the server requests in `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
     /// The time until an exceeded limit resets, from `x-ratelimit-reset-*`.
@@ -121,7 +123,15 @@ impl Failure {
     /// Creates a failure that repeats if the request is sent again.
     pub(crate) fn lasting(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Failure { reason, transient: false, unavailable: false, retry_after: None, resets_after: None, source: None }
+        Failure {
+            reason,
+            transient: false,
+            unavailable: false,
+            refused: false,
+            retry_after: None,
+            resets_after: None,
+            source: None,
+        }
     }
 
     /// Creates a failure after which the same request may succeed.
@@ -154,6 +164,7 @@ impl Failure {
         let retry_after = retry_after(headers);
         Failure {
             transient,
+            refused: true,
             // 403 and most server errors do not count, because the request may have caused them. A server that states when
             // to retry is unavailable until then.
             unavailable: is_limit

@@ -13,7 +13,7 @@ use crate::{
     chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest, Usage},
     error::{Error, Result},
     message::{
-        ContentPart, Role, Timestamp,
+        ContentPart, Message, Role, Timestamp,
         format::{from_openai, to_openai},
     },
 };
@@ -31,6 +31,9 @@ const THREAD: &str = "mnemon-chat";
 /// calling thread. Transient failures (see [`Error::Chat`]) are retried within the call. Proxies are taken from the
 /// environment (`HTTPS_PROXY`, `NO_PROXY`); redirects are not followed. The usage that the server reports is in the
 /// answer.
+///
+/// After a refusal for which the request may be at fault, such as 400, one word is asked, to know whether the server answers
+/// anything: the error is [`Error::ChatUnavailable`] if not, and [`Error::Chat`] if only this request is refused.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -106,6 +109,24 @@ impl OpenAiChat {
         Ok(body.into())
     }
 
+    fn error(&self, failure: Failure, request: &ChatRequest) -> Error {
+        let is_answered = || failure.transient || (!failure.unavailable && (!failure.refused || self.answers(request)));
+        match is_answered() {
+            true => {
+                let Failure { reason, transient, retry_after, source, .. } = failure;
+                Error::Chat { reason, transient, retry_after, source }
+            }
+            false => Error::ChatUnavailable { reason: failure.reason, source: failure.source },
+        }
+    }
+
+    /// Returns true if the server answers another request with the same options.
+    fn answers(&self, request: &ChatRequest) -> bool {
+        let other = ChatRequest { messages: vec![Message::user("Answer with one word: yes.")], ..request.clone() };
+        let asked = self.body(&other).map(|body| self.attempt(&body.to_string()));
+        asked.is_ok_and(|answer| answer.map_or_else(|failure| !failure.refused && !failure.transient, |_| true))
+    }
+
     fn attempt(&self, body: &str) -> Result<ChatAnswer, Failure> {
         self.read_answer(&self.server.post("chat/completions", body, Duration::MAX, MAX_ANSWER_BYTES)?)
     }
@@ -149,7 +170,7 @@ impl ChatModel for OpenAiChat {
 
     fn chat_blocking(&self, request: &ChatRequest) -> Result<ChatAnswer> {
         let body = self.body(request)?.to_string();
-        self.server.retry.run(|| self.attempt(&body)).map_err(error)
+        self.server.retry.run(|| self.attempt(&body)).map_err(|failure| self.error(failure, request))
     }
 }
 
@@ -157,8 +178,4 @@ impl fmt::Debug for OpenAiChat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAiChat").field("model", &self.model).field("server", &self.server).finish()
     }
-}
-
-fn error(Failure { reason, transient, retry_after, source, .. }: Failure) -> Error {
-    Error::Chat { reason, transient, retry_after, source }
 }

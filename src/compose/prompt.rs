@@ -6,7 +6,11 @@ use std::{borrow::Borrow, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::renderers::SupersededMessages;
-use crate::{block::BlockContent, message::Message, recall::superseding_pairs};
+use crate::{
+    block::BlockContent,
+    message::{Message, Role},
+    recall::{Asked, superseding_pairs},
+};
 
 /// Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +31,8 @@ pub struct Prompt {
     /// Blocks that failed or missed the deadline. Their content is left out.
     pub failed: Vec<BlockFailure>,
     /// The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages
-    /// that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool
+    /// that the selector did not select, and old turns left out to fit; and of messages that a block left out because others
+    /// supersede them. Providers refuse messages without content, tool
     /// results that do not directly follow their call, calls without all of their results, and messages before the first
     /// message of the user.
     pub left_out: Vec<String>,
@@ -99,6 +104,7 @@ const MAX_COMPARED: usize = 50;
 
 /// Compares the messages that blocks quote or add with one another and with the last messages of the prompt.
 ///
+/// The last message of the user is the question for which they are compared.
 /// [`Hit::supersedes`](crate::Hit::supersedes) is not enough: the superseding message may not have been recalled because
 /// it is in the prompt already, and not every recalled message is a hit.
 pub(super) fn superseded_messages<'a, M: Borrow<Message>>(
@@ -111,7 +117,9 @@ pub(super) fn superseded_messages<'a, M: Borrow<Message>>(
     if recalled > 0 {
         let last = &messages[messages.len().saturating_sub(MAX_COMPARED)..];
         compared.extend(last.iter().map(M::borrow));
-        for (later, earlier) in superseding_pairs(&compared, recalled) {
+        let question = messages.iter().map(M::borrow).rfind(|message| message.role == Role::User);
+        let asked = question.map(|question| Asked::new(&question.text())).unwrap_or_default();
+        for (later, earlier) in superseding_pairs(&compared, recalled, &asked) {
             superseded.entry(compared[earlier].id.clone()).or_default().push(compared[later].id.clone());
         }
     }

@@ -89,6 +89,26 @@ pub enum DocumentOperation {
         /// The value, of which numbers are compared as numbers: 5 is 5.0. `None`: there is no document with this key.
         value: Option<Value>,
     },
+    /// Lets the batch fail, with [`Error::MessagesChanged`](crate::Error::MessagesChanged), unless messages of a session are
+    /// stored with these texts when the batch is committed, and the block that they were handed to is as it was. So nothing is
+    /// made of a message that was deleted meanwhile.
+    #[doc(hidden)]
+    ExpectBatch {
+        namespace: Namespace,
+        session: String,
+        block: String,
+        shared: bool,
+        revision: u64,
+        restores: u32,
+        messages: Vec<Message>,
+    },
+    /// Lets the batch fail, with [`Error::DocumentChanged`](crate::Error::DocumentChanged), unless there are documents with
+    /// these keys when the batch is committed, whatever their values.
+    #[doc(hidden)]
+    ExpectDocuments { namespace: Namespace, keys: Vec<String> },
+    /// Lets the batch fail in the same way if a document's key begins with `prefix` when the batch is committed.
+    #[doc(hidden)]
+    ExpectNone { namespace: Namespace, prefix: String },
     /// Puts messages, as [`Engine::put`](crate::Engine::put) does.
     PutMessages {
         /// The namespace.
@@ -124,6 +144,9 @@ impl DocumentOperation {
             | DocumentOperation::Put { namespace, .. }
             | DocumentOperation::Delete { namespace, .. }
             | DocumentOperation::Expect { namespace, .. }
+            | DocumentOperation::ExpectBatch { namespace, .. }
+            | DocumentOperation::ExpectDocuments { namespace, .. }
+            | DocumentOperation::ExpectNone { namespace, .. }
             | DocumentOperation::PutMessages { namespace, .. }
             | DocumentOperation::PutInBatches { namespace, .. }
             | DocumentOperation::DeleteMessages { namespace, .. }

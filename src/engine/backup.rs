@@ -52,9 +52,9 @@ impl Engine {
     /// file, and as much disk space as its contents take.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::Corrupted`](crate::Error::Corrupted),
-    /// [`Error::Storage`](crate::Error::Storage), also if the file was moved, or if the system does not let the process
-    /// give the new file its owner. After an error the file is as it was.
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::DatabaseMoved`](crate::Error::DatabaseMoved),
+    /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage), also if the system does
+    /// not let the process give the new file its owner. After an error the file is as it was.
     pub async fn purge(&self) -> Result<PurgeReport> {
         self.core().run(Lane::Long, purge).await
     }

@@ -5,6 +5,7 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use serde_json::{Map, Value};
@@ -27,11 +28,11 @@ use crate::{
     ids::Namespace,
     journal::{JournalEntry, Replay},
     lexical::Language,
-    message::Message,
+    message::{Message, Timestamp},
     recall::{Hits, Query, Scope},
     store::{
-        MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PurgeReport, SessionInfo, StoredBlock,
-        TransferReport,
+        FailedBatch, MessageVersion, NamespaceCursor, NamespacePage, NamespaceTotals, PlacedMessage, PurgeReport,
+        SessionInfo, StoredBlock, TransferReport,
     },
 };
 
@@ -78,23 +79,29 @@ impl BlockingEngine<'_> {
         fn replay(entry: &JournalEntry) -> Result<Replay>;
         fn get(namespace: &Namespace, id: &str) -> Result<Option<Message>>;
         fn versions(namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>>;
+        fn version_page(namespace: &Namespace, id: &str, after: Option<Timestamp>, limit: usize, bytes: usize) -> Result<Vec<MessageVersion>>;
         fn set_metadata(namespace: &Namespace, id: &str, metadata: Map<String, Value>) -> Result<bool>;
         fn pending() -> Result<u64>;
         fn delete(namespace: &Namespace, ids: Vec<String>) -> Result<u64>;
         fn sessions(namespace: &Namespace) -> Result<Vec<SessionInfo>>;
         fn session_page(namespace: &Namespace, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>>;
         fn blocks(namespace: &Namespace) -> Result<Vec<StoredBlock>>;
+        fn block_names(namespace: &Namespace) -> Result<Vec<(Option<String>, String)>>;
+        fn block(namespace: &Namespace, session: Option<&str>, name: &str) -> Result<Option<StoredBlock>>;
+        fn failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
+        fn retry_failed_batches(prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>>;
         fn history(namespace: &Namespace, session: &str) -> Result<Vec<Message>>;
         fn history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Vec<Message>>;
-        fn placed_history_page(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize) -> Result<Option<Vec<(bool, Message)>>>;
+        fn history_before(namespace: &Namespace, session: &str, before: Option<&str>, limit: usize, bytes: usize) -> Result<Option<Vec<PlacedMessage>>>;
+        fn history_after(namespace: &Namespace, session: &str, after: Option<u64>, limit: usize, bytes: usize) -> Result<Vec<PlacedMessage>>;
         fn vectors(namespace: &Namespace, ids: Vec<String>) -> Result<Vec<Vec<Vec<f32>>>>;
-        fn numbered_history(namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>>;
         fn copy_session(namespace: &Namespace, from: &str, to: &str) -> Result<u64>;
         fn delete_session(namespace: &Namespace, session: &str) -> Result<()>;
         fn delete_namespace(namespace: &Namespace) -> Result<u64>;
         fn namespaces(prefix: Option<&Namespace>, after: Option<&NamespaceCursor>, limit: usize) -> Result<NamespacePage>;
         fn count_namespaces(prefix: Option<&Namespace>) -> Result<NamespaceTotals>;
         fn delete_namespaces(prefix: &Namespace) -> Result<NamespaceTotals>;
+        fn delete_namespaces_within(prefix: &Namespace, time: Duration) -> Result<(NamespaceTotals, bool)>;
         fn forget(what: Forget) -> Result<Receipt>;
         fn audit() -> Result<Audit>;
         fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;
@@ -129,7 +136,7 @@ impl BlockingEngine<'_> {
         options: ReindexOptions,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.core().reindex_and_sweep(embedder, Moves::All, &options, &mut progress)
+        self.0.core().run_here(|core| core.reindex_and_sweep(embedder, Moves::All, &options, &mut progress))
     }
 
     /// Same as [`Engine::rollback`], on the calling thread, so that `progress` may borrow.
@@ -141,7 +148,7 @@ impl BlockingEngine<'_> {
         embedder: Arc<dyn Embedder>,
         mut progress: impl FnMut(ReindexProgress) -> ControlFlow<()>,
     ) -> Result<ReindexReport> {
-        self.0.core().rollback(embedder, &mut progress)
+        self.0.core().run_here(|core| core.rollback(embedder, &mut progress))
     }
 
     /// Same as [`Engine::link`], on the calling thread. `progress` gets the counts so far, after each step.
@@ -149,7 +156,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::link`].
     pub fn link_with(&self, progress: impl FnMut(LinkReport)) -> Result<LinkReport> {
-        self.0.core().link(progress)
+        self.0.core().run_here(|core| core.link(progress))
     }
 
     /// Same as [`Engine::backup`], on the calling thread.
@@ -157,8 +164,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::backup`].
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
-        let shared = &self.0.core().shared;
-        shared.store.backup(path.as_ref(), &shared.config)
+        self.0.core().run_here(|core| core.shared.store.backup(path.as_ref(), &core.shared.config))
     }
 
     /// Same as [`Engine::purge`], on the calling thread.
@@ -166,7 +172,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::purge`].
     pub fn purge(&self) -> Result<PurgeReport> {
-        backup::purge(self.0.core())
+        self.0.core().run_here(backup::purge)
     }
 
     /// Same as [`Engine::export`], on the calling thread, so that `output` may be borrowed.
@@ -174,7 +180,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export`].
     pub fn export(&self, namespace: &Namespace, output: impl Write) -> Result<TransferReport> {
-        transfer::export_now(self.0.core(), Some(namespace), output)
+        self.0.core().run_here(|core| transfer::export_now(core, Some(namespace), output))
     }
 
     /// Same as [`Engine::export_all`], on the calling thread, so that `output` may be borrowed.
@@ -182,7 +188,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::export_all`].
     pub fn export_all(&self, output: impl Write) -> Result<TransferReport> {
-        transfer::export_now(self.0.core(), None, output)
+        self.0.core().run_here(|core| transfer::export_now(core, None, output))
     }
 
     /// Same as [`Engine::import`], on the calling thread, so that `input` may be borrowed.
@@ -190,7 +196,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::import`].
     pub fn import(&self, input: impl BufRead) -> Result<TransferReport> {
-        transfer::import(self.0.core(), None, input)
+        self.0.core().run_here(|core| transfer::import(core, None, input))
     }
 
     /// Same as [`Engine::import_as`], on the calling thread, so that `input` may be borrowed.
@@ -198,7 +204,7 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// Those of [`Engine::import_as`].
     pub fn import_as(&self, namespace: &Namespace, input: impl BufRead) -> Result<TransferReport> {
-        transfer::import(self.0.core(), Some(namespace.clone()), input)
+        self.0.core().run_here(|core| transfer::import(core, Some(namespace.clone()), input))
     }
 
     /// Loads a namespace and does all background work of its index now, on the calling thread. Recalls are correct
@@ -207,6 +213,6 @@ impl BlockingEngine<'_> {
     /// # Errors
     /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
     pub fn optimize(&self, namespace: &Namespace) -> Result<()> {
-        self.0.core().optimize(namespace)
+        self.0.core().run_here(|core| core.optimize(namespace))
     }
 }

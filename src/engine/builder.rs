@@ -165,7 +165,7 @@ impl EngineBuilder {
     ///
     /// # Errors
     /// None leaves a new file. For the database: [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`],
-    /// [`Error::NotADatabase`], [`Error::NewerSchema`]. For the model: [`Error::ModelMismatch`], and those of
+    /// [`Error::NotADatabase`], [`Error::NewerSchema`], [`Error::OlderDatabase`]. For the model: [`Error::ModelMismatch`], and those of
     /// [`OnnxEmbedder::new`](crate::OnnxEmbedder::new). For the cache: those of
     /// [`CachedEmbedderBuilder::open`](crate::CachedEmbedderBuilder::open). [`Error::InvalidConfig`],
     /// [`Error::ThreadNotStarted`].
@@ -180,7 +180,7 @@ impl EngineBuilder {
             None => Store::in_memory(&self.config)?,
         };
         let store = Arc::new(store);
-        let opened = self.open_store(Arc::clone(&store));
+        let opened = store.check_anchor().and_then(|()| self.open_store(Arc::clone(&store)));
         if opened.is_err() {
             // An error of this only leaves an empty database.
             let _ = store.remove_if_unused();
@@ -210,6 +210,7 @@ impl EngineBuilder {
             return Err(Error::InvalidConfig { reason: reason.into() });
         };
         let store = Store::open_read_only(path, &self.config)?;
+        store.check_anchor()?;
         self.open_store(Arc::new(store))
     }
 

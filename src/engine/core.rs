@@ -176,6 +176,22 @@ impl Core {
         self.executor().run(lane, move || work(&core)).await
     }
 
+    /// Waits for the blocks that work on batches, as long as the configuration says.
+    pub(super) fn wait_for_blocks(&self) {
+        let left = self.shared.sessions.jobs.wait_for_work(self.shared.config.block_close_wait);
+        if left > 0 {
+            tracing::warn!(
+                blocks = left,
+                "the engine is closed before memory blocks have taken all batches; they get them after the next opening"
+            );
+        }
+    }
+
+    /// Runs `work` on the calling thread. As with [`Core::run`], an error of the file that another call met is named.
+    pub(super) fn run_here<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+        work(self).map_err(|error| self.store().explain(error))
+    }
+
     /// Refuses new operations. [`Core::close`] must follow.
     pub(super) fn begin_closing(&self) {
         self.executor().begin_closing();

@@ -11,8 +11,9 @@ use crate::{
     filter::is_equal,
     ids::Namespace,
     message::{Message, Timestamp},
-    recall::{Query, RankingStrategy, Scope, TimeUse},
-    store::{DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
+    read_budget::{self, ReadBudget},
+    recall::{MessageParts, Query, RankingStrategy, Scope, TimeUse},
+    store::{BlockKey, DocumentAction, DocumentChange, DocumentText, PutResult, Snapshot, StoredDocument, Transaction},
 };
 
 /// The least number of texts that a search with a query looks for first.
@@ -27,8 +28,8 @@ pub(super) struct DocumentBatch {
     reads: Vec<(usize, DocumentOperation)>,
     /// The changes, with their positions in the batch.
     changes: Vec<(usize, DocumentChange)>,
-    /// The documents whose values are expected.
-    expected: Vec<Expectation>,
+    /// The documents and messages that are expected, with their positions in the batch.
+    expected: Vec<(usize, Expectation)>,
     /// The changes of messages, with their positions in the batch.
     messages: Vec<(usize, MessageChange)>,
 }
@@ -40,13 +41,15 @@ enum MessageChange {
     DeleteSession(Namespace, String),
 }
 
-/// A document and the value that it must have.
-struct Expectation {
-    /// Its position in the batch.
-    at: usize,
-    namespace: Namespace,
-    key: String,
-    value: Option<Value>,
+enum Expectation {
+    /// A document has this value.
+    Document(Namespace, String, Option<Value>),
+    /// There are documents with these keys.
+    Documents(Namespace, Vec<String>),
+    /// Messages are stored with these texts, and the block that they were handed to has not changed.
+    Batch { block: BlockKey, revision: u64, restores: u32, messages: Vec<Message> },
+    /// No document has a key that begins so.
+    None(Namespace, String),
 }
 
 impl DocumentBatch {
@@ -71,7 +74,17 @@ impl DocumentBatch {
                     batch.changes.push((at, DocumentChange { namespace, key, action }));
                 }
                 DocumentOperation::Expect { namespace, key, value } => {
-                    batch.expected.push(Expectation { at, namespace, key, value });
+                    batch.expected.push((at, Expectation::Document(namespace, key, value)));
+                }
+                DocumentOperation::ExpectBatch { namespace, session, block, shared, revision, restores, messages } => {
+                    let block = BlockKey { namespace, session, name: block, shared };
+                    batch.expected.push((at, Expectation::Batch { block, revision, restores, messages }));
+                }
+                DocumentOperation::ExpectDocuments { namespace, keys } => {
+                    batch.expected.push((at, Expectation::Documents(namespace, keys)));
+                }
+                DocumentOperation::ExpectNone { namespace, prefix } => {
+                    batch.expected.push((at, Expectation::None(namespace, prefix)));
                 }
                 DocumentOperation::PutMessages { namespace, messages } => {
                     messages.iter().try_for_each(Message::check)?;
@@ -101,7 +114,8 @@ impl DocumentBatch {
         Ok(batch)
     }
 
-    pub(super) async fn run(self, core: &Arc<Core>) -> Result<Vec<DocumentOutcome>> {
+    /// Runs the batch. Its reads fail if they return more bytes than the budget has left.
+    pub(super) async fn run(self, core: &Arc<Core>, read_budget: Option<&ReadBudget>) -> Result<Vec<DocumentOutcome>> {
         let DocumentBatch { operations, reads, changes, expected, messages } = self;
         let mut outcomes = vec![None; operations];
         let mut refreshes = Vec::new();
@@ -121,7 +135,8 @@ impl DocumentBatch {
             }
             let has_query = |(_, read): &(usize, DocumentOperation)| matches!(read, DocumentOperation::Search { search, .. } if search.is_ranked());
             let lane = if reads.iter().any(has_query) { Lane::Recalls } else { Lane::Store };
-            let (read, expiring) = core.run(lane, move |core| read_all(core, &reads)).await?;
+            let budget = read_budget.cloned();
+            let (read, expiring) = core.run(lane, move |core| read_all(core, &reads, budget.as_ref())).await?;
             read.into_iter().for_each(|(at, outcome)| outcomes[at] = Some(outcome));
             refreshes = expiring;
         }
@@ -131,7 +146,7 @@ impl DocumentBatch {
             let all: Vec<DocumentChange> = refreshes.into_iter().chain(changes).collect();
             let is_put: Vec<bool> =
                 all[refreshed..].iter().map(|change| matches!(change.action, DocumentAction::Put { .. })).collect();
-            expected.iter().for_each(|expected| outcomes[expected.at] = Some(DocumentOutcome::Expected));
+            expected.iter().for_each(|(at, _)| outcomes[*at] = Some(DocumentOutcome::Expected));
             let mut emptied = Vec::new();
             for (_, change) in &messages {
                 if let MessageChange::Delete(namespace, _) | MessageChange::DeleteSession(namespace, _) = change {
@@ -139,7 +154,7 @@ impl DocumentBatch {
                 }
             }
             let apply = move |transaction: &Transaction| {
-                expected.iter().try_for_each(|expected| check(transaction, expected))?;
+                expected.iter().try_for_each(|(_, expected)| expected.check(transaction))?;
                 let existed = transaction.edit_documents().apply(&all)?;
                 let changed = messages.iter().map(|(at, change)| Ok((*at, change.apply(transaction)?)));
                 Ok((existed, changed.collect::<Result<Vec<_>>>()?))
@@ -155,23 +170,48 @@ impl DocumentBatch {
     }
 }
 
-/// Checks that a document has the expected value.
-///
-/// # Errors
-/// [`Error::DocumentChanged`].
-fn check(transaction: &Transaction, expected: &Expectation) -> Result<()> {
-    let Expectation { namespace, key, .. } = expected;
-    let id = transaction.namespaces().id(namespace)?;
-    let found = id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))?;
-    let value = found.map(|found| found.parse(key)).transpose()?;
-    // A client in JavaScript reads 5.0 and sends 5.
-    let is_expected = match (&value, &expected.value) {
-        (Some(value), Some(expected)) => is_equal(value, expected),
-        (value, expected) => value.is_none() && expected.is_none(),
-    };
-    match is_expected {
-        true => Ok(()),
-        false => Err(Error::DocumentChanged { namespace: namespace.to_string(), key: key.clone() }),
+impl Expectation {
+    /// # Errors
+    /// [`Error::DocumentChanged`], [`Error::MessagesChanged`].
+    fn check(&self, transaction: &Transaction) -> Result<()> {
+        let find = |namespace: &Namespace, key: &str| {
+            let id = transaction.namespaces().id(namespace)?;
+            id.map_or(Ok(None), |id| transaction.documents().get(id, key, Timestamp::now()))
+        };
+        let changed = |namespace: &Namespace, key: &String| Error::DocumentChanged {
+            namespace: namespace.to_string(),
+            key: key.clone(),
+        };
+        match self {
+            Expectation::Document(namespace, key, expected) => {
+                let value = find(namespace, key)?.map(|found| found.parse(key)).transpose()?;
+                // A client in JavaScript reads 5.0 and sends 5.
+                let is_expected = match (&value, expected) {
+                    (Some(value), Some(expected)) => is_equal(value, expected),
+                    (value, expected) => value.is_none() && expected.is_none(),
+                };
+                is_expected.then_some(()).ok_or_else(|| changed(namespace, key))
+            }
+            Expectation::Documents(namespace, keys) => {
+                keys.iter().try_for_each(|key| find(namespace, key)?.map(drop).ok_or_else(|| changed(namespace, key)))
+            }
+            Expectation::Batch { block, revision, restores, messages } => {
+                let now = transaction.blocks().get(block)?;
+                let is_unchanged = now.revision == *revision && now.restores == *restores && !now.is_dropped;
+                let are_stored = match now.namespace.filter(|_| is_unchanged) {
+                    Some(namespace) => transaction.messages().are_stored(namespace, messages)?,
+                    None => false,
+                };
+                let changed = || Error::MessagesChanged { namespace: block.namespace.to_string() };
+                are_stored.then_some(()).ok_or_else(changed)
+            }
+            Expectation::None(namespace, prefix) => {
+                let id = transaction.namespaces().id(namespace)?;
+                let found =
+                    id.map_or(Ok(None), |id| transaction.documents().first_key(id, prefix, Timestamp::now()))?;
+                found.map_or(Ok(()), |key| Err(changed(namespace, &key)))
+            }
+        }
     }
 }
 
@@ -201,16 +241,17 @@ type Read = (Vec<(usize, DocumentOutcome)>, Vec<DocumentChange>);
 
 /// Runs reads. Returns their outcomes with their positions, and the refreshes that they ask for. All but searches that rank see one
 /// moment, so that they show all of another batch or nothing.
-fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
+fn read_all(core: &Core, reads: &[(usize, DocumentOperation)], budget: Option<&ReadBudget>) -> Result<Read> {
     let (mut outcomes, mut refreshes) = (Vec::new(), Vec::new());
     let (now, snapshot) = (Timestamp::now(), core.shared.store.read()?);
+    let reader = DocumentReader { snapshot: &snapshot, now, budget };
     for (at, read) in reads {
         let (outcome, refreshes_ttl) = match read {
             DocumentOperation::Get { namespace, key, refresh_ttl } => {
-                (DocumentOutcome::Got(document(&snapshot, namespace, key, now)?), *refresh_ttl)
+                (DocumentOutcome::Got(reader.get(namespace, key)?), *refresh_ttl)
             }
             DocumentOperation::Search { namespace, search } => {
-                let found = core.shared.search_documents(&snapshot, namespace, search, now)?;
+                let found = core.shared.search_documents(&reader, namespace, search)?;
                 (DocumentOutcome::Found(found), search.refresh_ttl)
             }
             DocumentOperation::ListNamespaces(request) => {
@@ -239,25 +280,23 @@ fn read_all(core: &Core, reads: &[(usize, DocumentOperation)]) -> Result<Read> {
 
 impl Shared {
     /// Returns the documents that a search finds. One that ranks sees later changes, too.
-    pub(super) fn search_documents(
+    fn search_documents(
         &self,
-        snapshot: &Snapshot,
+        reader: &DocumentReader,
         namespace: &Namespace,
         search: &DocumentSearch,
-        now: Timestamp,
     ) -> Result<Vec<Document>> {
         if search.limit == 0 {
             return Ok(Vec::new());
         }
         let namespaces = match search.below {
-            true => snapshot.documents().namespaces(Some(namespace), now)?,
+            true => reader.snapshot.documents().namespaces(Some(namespace), reader.now)?,
             false => vec![namespace.clone()],
         };
         if !search.is_ranked() {
-            return newest_documents(snapshot, &namespaces, search, now);
+            return reader.newest(&namespaces, search);
         }
-        let found = self.ranked_documents(&namespaces, search, now)?;
-        Ok(found.into_iter().skip(search.offset).collect())
+        self.ranked_documents(&namespaces, search, reader)
     }
 
     /// The best documents of namespaces, as many as the search wants: recalls texts, and more of them until enough
@@ -266,13 +305,14 @@ impl Shared {
         &self,
         namespaces: &[Namespace],
         search: &DocumentSearch,
-        now: Timestamp,
+        DocumentReader { now, budget, .. }: &DocumentReader,
     ) -> Result<Vec<Document>> {
         let scope: Scope = DocumentText::namespaces(namespaces).iter().collect();
         // What ranks the turns of a conversation says nothing about documents. Two documents may have the same text.
         let text = search.text().unwrap_or_default();
         let query = Query::new(text).neighbors(false).length_prior(false).time(TimeUse::Ignore).keep_duplicates();
-        let query = Query { defers_filter: true, vector: search.vector.clone(), ..query };
+        let parts = MessageParts::WithoutContent;
+        let query = Query { defers_filter: true, parts, vector: search.vector.clone(), ..query };
         let query = if text.is_empty() { query.strategy(RankingStrategy::Dense) } else { query };
         let query = search.filter.iter().cloned().fold(query, Query::filter);
         let mut texts = (search.wanted() * 2).max(MIN_TEXTS);
@@ -280,23 +320,29 @@ impl Shared {
             let hits = self.recall_in_any(&scope, &query.clone().k(texts))?;
             let is_exhausted = hits.len() < texts;
             // Taken after the recall: what was deleted since is not returned.
-            let snapshot = self.store.read()?;
-            let (mut seen, mut found) = (HashSet::new(), Vec::new());
+            let (snapshot, part) = (self.store.read()?, budget.map(ReadBudget::part));
+            let reader = DocumentReader { snapshot: &snapshot, now: *now, budget: part.as_ref() };
+            let (mut seen, mut found, mut left_out) = (HashSet::new(), Vec::new(), 0);
             for hit in &hits {
                 let origin = hit.namespace.as_ref().expect("a recall over several namespaces names them");
                 let text = DocumentText::new(origin, &hit.message.id)?;
-                if found.len() == search.wanted() || !seen.insert(text) {
+                if found.len() == search.limit || !seen.insert(text) {
                     continue;
                 }
                 // By its vector alone, a text without one is not found.
                 if query.text.is_empty() && hit.score == 0.0 && !has_vector(&snapshot, origin, &hit.message.id)? {
                     continue;
                 }
-                let document = document(&snapshot, &text.namespace(), text.key, now)?;
-                let document = document.filter(|document| search.allows(&document.value));
-                found.extend(document.map(|document| Document { score: Some(hit.score), ..document }));
+                let Some((stored, document)) = reader.allowed(&text.namespace(), text.key, search)? else { continue };
+                if left_out < search.offset {
+                    left_out += 1;
+                    continue;
+                }
+                read_budget::take(reader.budget, stored)?;
+                found.push(Document { score: Some(hit.score), ..document });
             }
-            if is_exhausted || found.len() == search.wanted() {
+            if is_exhausted || found.len() == search.limit {
+                part.iter().for_each(ReadBudget::keep);
                 return Ok(found);
             }
             texts = texts.saturating_mul(WIDENING);
@@ -304,42 +350,62 @@ impl Shared {
     }
 }
 
-/// The documents of namespaces that the search wants, the last put first. Those before its offset are not kept, if all are of one
-/// namespace.
-fn newest_documents(
-    snapshot: &Snapshot,
-    namespaces: &[Namespace],
-    search: &DocumentSearch,
+/// Reads documents of one moment.
+struct DocumentReader<'a> {
+    snapshot: &'a Snapshot,
     now: Timestamp,
-) -> Result<Vec<Document>> {
-    let mut found = Vec::new();
-    // Those of several namespaces are sorted first.
-    let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
-    for namespace in namespaces {
-        let Some(id) = snapshot.namespaces().id(namespace)? else { continue };
-        let wanted = (search.wanted() - unwanted).saturating_add(found.len());
-        snapshot.documents().visit(id, now, |key, stored| {
-            if unwanted > 0 && search.filter.is_none() {
-                unwanted -= 1;
-                return Ok(true);
-            }
-            let document = from_stored(namespace, key, stored)?;
-            if search.allows(&document.value) {
-                match unwanted.checked_sub(1) {
-                    Some(less) => unwanted = less,
-                    None => found.push(document),
+    /// The bytes that the documents which are returned may take.
+    budget: Option<&'a ReadBudget>,
+}
+
+impl DocumentReader<'_> {
+    fn get(&self, namespace: &Namespace, key: &str) -> Result<Option<Document>> {
+        let Some(stored) = self.stored(namespace, key)? else { return Ok(None) };
+        read_budget::take(self.budget, stored.bytes())?;
+        from_stored(namespace, key, stored).map(Some)
+    }
+
+    /// Returns a document that the filter of a search allows, with its bytes, which are not taken yet.
+    fn allowed(&self, namespace: &Namespace, key: &str, search: &DocumentSearch) -> Result<Option<(usize, Document)>> {
+        let Some(stored) = self.stored(namespace, key)? else { return Ok(None) };
+        let bytes = stored.bytes();
+        let document = from_stored(namespace, key, stored)?;
+        Ok(search.allows(&document.value).then_some((bytes, document)))
+    }
+
+    fn stored(&self, namespace: &Namespace, key: &str) -> Result<Option<StoredDocument>> {
+        let Some(id) = self.snapshot.namespaces().id(namespace)? else { return Ok(None) };
+        self.snapshot.documents().get(id, key, self.now)
+    }
+
+    /// Returns the documents of namespaces that the search wants, the last put first. Those of several namespaces are sorted by their
+    /// times before their values are read, and of one namespace those before the offset are not kept.
+    fn newest(&self, namespaces: &[Namespace], search: &DocumentSearch) -> Result<Vec<Document>> {
+        let mut unwanted = if namespaces.len() == 1 { search.offset } else { 0 };
+        let mut found = Vec::new();
+        for namespace in namespaces {
+            let Some(id) = self.snapshot.namespaces().id(namespace)? else { continue };
+            let wanted = (search.wanted() - unwanted).saturating_add(found.len());
+            self.snapshot.documents().visit(id, self.now, |key, stored| {
+                let updated_at = stored.updated_at;
+                if search.filter.is_none() || search.allows(&stored.parse(key)?) {
+                    match unwanted.checked_sub(1) {
+                        Some(less) => unwanted = less,
+                        None => found.push((updated_at, namespace, key.to_owned())),
+                    }
                 }
-            }
-            Ok(found.len() < wanted)
-        })?;
+                Ok(found.len() < wanted)
+            })?;
+        }
+        // Those of one namespace keep their order.
+        if namespaces.len() > 1 {
+            found.sort_by_key(|(updated_at, ..)| Reverse(*updated_at));
+            found.drain(..search.offset.min(found.len()));
+        }
+        found.truncate(search.limit);
+        let read = found.into_iter().filter_map(|(_, namespace, key)| self.get(namespace, &key).transpose());
+        read.collect()
     }
-    // Those of one namespace keep their order.
-    if namespaces.len() > 1 {
-        found.sort_by_key(|document| Reverse(document.updated_at));
-        found.drain(..search.offset.min(found.len()));
-    }
-    found.truncate(search.limit);
-    Ok(found)
 }
 
 /// Returns whether a message has a vector that is not zero.
@@ -349,12 +415,6 @@ fn has_vector(snapshot: &Snapshot, namespace: &Namespace, id: &str) -> Result<bo
     let Some(seq) = snapshot.messages().seq(namespace, id)? else { return Ok(false) };
     let vectors = snapshot.vectors().of_seqs(&generation, namespace, &[seq])?;
     Ok(vectors.iter().flatten().flatten().any(|&component| component != 0.0))
-}
-
-fn document(snapshot: &Snapshot, namespace: &Namespace, key: &str, now: Timestamp) -> Result<Option<Document>> {
-    let Some(id) = snapshot.namespaces().id(namespace)? else { return Ok(None) };
-    let stored = snapshot.documents().get(id, key, now)?;
-    stored.map(|stored| from_stored(namespace, key, stored)).transpose()
 }
 
 fn from_stored(namespace: &Namespace, key: &str, stored: StoredDocument) -> Result<Document> {

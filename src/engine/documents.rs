@@ -31,7 +31,7 @@ impl Engine {
     /// [`Error::DocumentChanged`](crate::Error::DocumentChanged) for an [`Expect`](DocumentOperation::Expect); the
     /// whole batch fails.
     pub async fn document_batch(&self, operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>> {
-        DocumentBatch::new(operations)?.run(self.core()).await
+        DocumentBatch::new(operations)?.run(self.core(), self.read_budget()).await
     }
 
     /// Lists the namespaces that have documents, sorted label by label. Cost: a pass over the namespaces with

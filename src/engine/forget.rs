@@ -58,7 +58,8 @@ impl Engine {
     ///
     /// Many messages and namespaces are forgotten in several commits, each with an entry in the [audit](Self::audit);
     /// the last one is returned. If the process ends meanwhile, each message is there as a whole or forgotten as a
-    /// whole, and the same call forgets the rest. Nothing is an error if there is nothing to forget: the counts are 0.
+    /// whole, and the same call forgets the rest. It is no error if there is nothing to forget, also in a namespace that
+    /// does not exist: the receipt says that nothing was found.
     /// The call goes on if the future is dropped.
     ///
     /// Cost: as that of a deletion, and a pass over the terms of the namespace for each commit.
@@ -172,7 +173,8 @@ impl Core {
                 result.forgotten.cached = cached;
                 let mut forgotten = before;
                 forgotten.add(result.forgotten);
-                let event = AuditEvent::Forget { requested: requested.clone(), forgotten, complete };
+                let nothing_found = complete && forgotten == Forgotten::default();
+                let event = AuditEvent::Forget { requested: requested.clone(), forgotten, complete, nothing_found };
                 let receipt = transaction.audit().append(event)?;
                 let ForgetResult { texts, touched, .. } = result;
                 Ok(Committed { receipt, texts, touched, segments })

@@ -14,7 +14,8 @@ use crate::{
     config::Precision,
     embed::Embedder,
     error::{Result, impl_debug},
-    ids::ModelIdentity,
+    ids::{Anchor, ModelIdentity},
+    read_budget::ReadBudget,
 };
 
 /// A long-term memory in one file.
@@ -22,7 +23,8 @@ use crate::{
 /// Cheap to clone; clones share everything. Async methods only wait for the engine's own threads, so they run on any
 /// executor and block none of its workers; [`Engine::blocking`] has the same methods for programs without an executor.
 /// Dropping the last clone waits for the operations in flight and closes the file. Messages that are pending then stay
-/// pending: the next opening embeds them.
+/// pending: the next opening embeds them. Memory blocks that work on flushed batches are waited for up to
+/// [`Config::block_close_wait`](field@crate::Config::block_close_wait).
 ///
 #[cfg_attr(feature = "bundled-model", doc = "```")]
 #[cfg_attr(not(feature = "bundled-model"), doc = "```ignore")]
@@ -43,6 +45,7 @@ use crate::{
 pub struct Engine {
     // Dropped in this order: whoever drops the last handle finds the core used by operations in flight alone.
     core: Arc<Core>,
+    read_budget: Option<ReadBudget>,
     _last: Arc<LastHandle>,
 }
 
@@ -60,7 +63,14 @@ impl Engine {
         core.set_this();
         start_expiry(&core)?;
         pulls::start(&core)?;
-        Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core })
+        Ok(Engine { _last: Arc::new(LastHandle(Some(Arc::clone(&core)))), core, read_budget: None })
+    }
+
+    /// Returns a handle whose recalls, its reads and searches of messages and of documents, and its lists of versions fail with
+    /// [`Error::AnswerTooLarge`](crate::Error::AnswerTooLarge) before they return more bytes than the budget has left.
+    #[doc(hidden)]
+    pub fn within(&self, budget: &ReadBudget) -> Engine {
+        Engine { read_budget: Some(budget.clone()), ..self.clone() }
     }
 
     /// Returns the model of the serving generation: after an [`Engine::reindex`], the new one.
@@ -81,9 +91,29 @@ impl Engine {
         self.core.shared.generations.serving().generation.precision
     }
 
+    /// Checks that the path by which the database was opened leads to its file. Each commit does so too; a program that
+    /// holds a database open for long, such as a server, can end when the file was moved, removed or replaced. Cost: a few
+    /// microseconds. A database in memory, or one that is open for reading alone, is always in its place.
+    ///
+    /// # Errors
+    /// [`Error::DatabaseMoved`](crate::Error::DatabaseMoved).
+    pub fn check_file(&self) -> Result<()> {
+        self.core.shared.store.check_name()
+    }
+
+    /// Returns the number and the id of the last commit, which [`Config::anchor`](field@crate::Config::anchor) expects at a
+    /// later opening. The last call before the engine is closed leaves the fewest commits unchecked.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`](crate::Error::Corrupted), [`Error::Storage`](crate::Error::Storage).
+    pub fn anchor(&self) -> Result<Anchor> {
+        self.core.shared.store.view(|snapshot| snapshot.anchor())
+    }
+
     /// Drops this handle. If it was the last, waits, without blocking, until the file is closed. Dropping the last
     /// handle waits on the calling thread instead. Both wait for operations in flight and for a batch that is being
-    /// embedded, about a second at most.
+    /// embedded, about a second at most, and for memory blocks, up to
+    /// [`Config::block_close_wait`](field@crate::Config::block_close_wait).
     pub async fn close(self) {
         let (reply, closed) = oneshot::channel();
         // If the system starts no thread, the handle is dropped right here, with the closure.
@@ -98,6 +128,10 @@ impl Engine {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
+    }
+
+    pub(super) fn read_budget(&self) -> Option<&ReadBudget> {
+        self.read_budget.as_ref()
     }
 }
 
@@ -122,8 +156,9 @@ impl Drop for LastHandle {
     fn drop(&mut self) {
         let core = self.0.take().expect("dropped once");
         let is_own_thread = core.executor().owns_current_thread();
-        core.begin_closing();
         let close = move || {
+            core.wait_for_blocks();
+            core.begin_closing();
             core.close();
             // The last reference: the file is closed here.
             drop(core);

@@ -57,7 +57,7 @@ impl Engine {
     /// Those of [`Engine::recall`]. [`Error::InvalidQuery`] also if the entry has options that this release does not
     /// know.
     pub async fn replay(&self, entry: &JournalEntry) -> Result<Replay> {
-        let query = entry.query()?;
+        let query = self.within_budget(entry.query()?.without_metadata());
         let seen = self.core().refresh_for(&entry.namespace, &query).await?;
         let entry = entry.clone();
         self.core().run(Lane::Recalls, move |core| core.replay(&entry, &query, seen)).await

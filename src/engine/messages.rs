@@ -17,7 +17,8 @@ use crate::{
     calls::{call_span, timed},
     error::{Error, Result},
     ids::Namespace,
-    message::Message,
+    message::{Message, Timestamp},
+    read_budget::{self, page},
     recall::{Hits, Query, Scope},
     store::{MessageVersion, Transaction},
 };
@@ -88,7 +89,7 @@ impl Engine {
     /// [`Error::InvalidQuery`], [`Error::Embedding`], [`Error::EmbedderUnavailable`], [`Error::Reranking`],
     /// [`Error::Corrupted`].
     pub async fn recall(&self, namespace: &Namespace, query: Query) -> Result<Hits> {
-        self.core().recall(namespace, query).await
+        self.core().recall(namespace, self.within_budget(query)).await
     }
 
     /// Returns the `k` best messages of several namespaces for a query, best first, as one ranking: a message is judged
@@ -103,7 +104,15 @@ impl Engine {
     /// Those of [`Engine::recall`]. [`Error::InvalidQuery`] also for a weight that is not a positive number, and for
     /// [`Query::previous`].
     pub async fn recall_in(&self, scope: &Scope, query: Query) -> Result<Hits> {
-        self.core().recall_in(scope, query).await
+        self.core().recall_in(scope, self.within_budget(query)).await
+    }
+
+    /// Lets a recall keep to the budget of this handle.
+    pub(super) fn within_budget(&self, query: Query) -> Query {
+        match self.read_budget() {
+            Some(budget) => query.read_within(budget),
+            None => query,
+        }
     }
 
     /// Returns the message with this id, pending or not.
@@ -112,9 +121,11 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn get(&self, namespace: &Namespace, id: &str) -> Result<Option<Message>> {
         self.core().refresh(namespace, None).await?;
-        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let (namespace, id, budget) = (namespace.clone(), id.to_owned(), self.read_budget().cloned());
         let message = move |core: &Core| {
-            core.store().in_namespace(&namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, &id))
+            core.store().in_namespace(&namespace, |snapshot, namespace| {
+                snapshot.messages().by_id(namespace, &id, |bytes| read_budget::take(budget.as_ref(), bytes))
+            })
         };
         self.core().run(Lane::Store, message).await
     }
@@ -129,9 +140,37 @@ impl Engine {
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn versions(&self, namespace: &Namespace, id: &str) -> Result<Vec<MessageVersion>> {
         self.core().refresh(namespace, None).await?;
-        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let (namespace, id, budget) = (namespace.clone(), id.to_owned(), self.read_budget().cloned());
         let versions = move |core: &Core| {
-            core.store().in_namespace(&namespace, |snapshot, namespace| snapshot.messages().versions(namespace, &id))
+            core.store().in_namespace(&namespace, |snapshot, namespace| {
+                snapshot.messages().versions(namespace, &id, i64::MIN, |bytes| {
+                    read_budget::take(budget.as_ref(), bytes).map(|()| true)
+                })
+            })
+        };
+        self.core().run(Lane::Store, versions).await
+    }
+
+    /// Same as [`Engine::versions`], for those that end after a time, up to `limit` of them and about so many bytes, and at least one.
+    ///
+    /// # Errors
+    /// Those of [`Engine::versions`].
+    #[doc(hidden)]
+    pub async fn version_page(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        after: Option<Timestamp>,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<MessageVersion>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let after = after.map_or(i64::MIN, |after| after.as_micros().saturating_add(1));
+        let versions = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, namespace| {
+                snapshot.messages().versions(namespace, &id, after, page(limit, bytes))
+            })
         };
         self.core().run(Lane::Store, versions).await
     }

@@ -1,7 +1,10 @@
 //! Methods of [`Engine`] on whole namespaces and their indexes, and on many namespaces: listing, counting and deleting
 //! them.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     core::Core, executor::Lane, handle::Engine, namespace_slot::EngineStats, reports::IndexStats, writer::Commit,
@@ -119,6 +122,21 @@ impl Engine {
     /// [`Error::LegalHold`], and nothing is deleted: a namespace under the prefix is held, or one above it.
     /// [`Error::Storage`], [`Error::Corrupted`], [`Error::ReadOnly`].
     pub async fn delete_namespaces(&self, prefix: &Namespace) -> Result<NamespaceTotals> {
+        Ok(self.delete_namespaces_within(prefix, Duration::MAX).await?.0)
+    }
+
+    /// Same as [`Engine::delete_namespaces`], but begins no commit after this time. Also returns true if nothing is left to delete;
+    /// otherwise the same call goes on.
+    ///
+    /// # Errors
+    /// Those of [`Engine::delete_namespaces`].
+    #[doc(hidden)]
+    pub async fn delete_namespaces_within(
+        &self,
+        prefix: &Namespace,
+        time: Duration,
+    ) -> Result<(NamespaceTotals, bool)> {
+        let begun = Instant::now();
         self.core().refresh_common().await?;
         self.core().refresh_under(Some(prefix), None).await?;
         let held = prefix.clone();
@@ -128,9 +146,13 @@ impl Engine {
         let mut after = None;
         loop {
             let prefix = prefix.clone();
-            let next = move |core: &Core| core.namespaces_to_delete(&prefix, after.as_ref());
+            let from = after.clone();
+            let next = move |core: &Core| core.namespaces_to_delete(&prefix, from.as_ref());
             let next = self.core().run(Lane::Store, next).await?;
-            let Some((last, _)) = next.last().cloned() else { return Ok(totals) };
+            let Some((last, _)) = next.last().cloned() else { return Ok((totals, true)) };
+            if begun.elapsed() >= time && after.is_some() {
+                return Ok((totals, false));
+            }
             let NamespaceTotals { namespaces, messages, documents } = self.delete_all_in(next).await?;
             totals.namespaces += namespaces;
             totals.messages += messages;

@@ -170,6 +170,6 @@ fn again(error: &Error) -> Error {
         }
         Error::Closed => Error::Closed,
         Error::Corrupted { what } => Error::Corrupted { what: what.clone() },
-        other => Error::Storage(other.to_string().into()),
+        other => Error::Storage(other.cause().into()),
     }
 }

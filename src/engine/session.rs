@@ -3,7 +3,7 @@
 //! Reads go to the tables through one snapshot ([`StoredSession::read`]); changes are one commit each. Every change
 //! that puts messages also sets the time at which the session is idle, and schedules the timer.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
     core::Core,
@@ -18,10 +18,11 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId, check_id},
     message::{Message, Timestamp},
+    read_budget::{ReadBudget, page},
     recall::{Hits, Query},
     store::{
-        self, BlockKey, BlockState, KeptCheckpoints, PutResult, SessionChange, SessionInfo, SessionPosition, Snapshot,
-        StoredBlock, Transaction,
+        self, BlockKey, BlockState, FailedBatch, KeptCheckpoints, PlacedMessage, PutResult, SessionChange, SessionInfo,
+        Snapshot, StoredBlock, Transaction,
     },
 };
 
@@ -35,6 +36,8 @@ pub(crate) struct StoredSession {
     pub(crate) session: String,
     /// Time after a put after which the session is idle; `None` for never.
     idle_time: Option<Duration>,
+    /// The bytes that prompts may read.
+    pub(crate) read_budget: Option<ReadBudget>,
 }
 
 impl Engine {
@@ -46,7 +49,8 @@ impl Engine {
 
 impl StoredSession {
     pub(crate) fn new(engine: &Engine, namespace: Namespace, session: String, idle_time: Option<Duration>) -> Self {
-        StoredSession { core: Arc::clone(engine.core()), namespace, session, idle_time }
+        let (core, read_budget) = (Arc::clone(engine.core()), engine.read_budget().cloned());
+        StoredSession { core, namespace, session, idle_time, read_budget }
     }
 
     /// Returns the state that the memories of the session share.
@@ -100,7 +104,9 @@ impl StoredSession {
     }
 
     fn message_of_any_session(&self, id: &str) -> Result<Option<Message>> {
-        self.core.store().in_namespace(&self.namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, id))
+        self.core
+            .store()
+            .in_namespace(&self.namespace, |snapshot, namespace| snapshot.messages().by_id(namespace, id, |_| Ok(())))
     }
 
     pub(crate) fn executor(&self) -> &Arc<Executor> {
@@ -282,13 +288,73 @@ impl Engine {
         self.core().run(Lane::Store, blocks).await
     }
 
+    /// Returns the session and the name of each of the blocks that [`Engine::blocks`] returns.
+    ///
+    /// # Errors
+    /// Those of [`Engine::blocks`].
+    #[doc(hidden)]
+    pub async fn block_names(&self, namespace: &Namespace) -> Result<Vec<(Option<String>, String)>> {
+        self.core().refresh(namespace, None).await?;
+        let namespace = namespace.clone();
+        let names =
+            move |core: &Core| core.store().in_namespace(&namespace, |snapshot, id| snapshot.blocks().names(id));
+        self.core().run(Lane::Store, names).await
+    }
+
+    /// Returns one of the blocks that [`Engine::blocks`] returns.
+    ///
+    /// # Errors
+    /// Those of [`Engine::blocks`].
+    #[doc(hidden)]
+    pub async fn block(&self, namespace: &Namespace, session: Option<&str>, name: &str) -> Result<Option<StoredBlock>> {
+        self.core().refresh(namespace, None).await?;
+        let (namespace, session, name) = (namespace.clone(), session.map(str::to_owned), name.to_owned());
+        let block = move |core: &Core| {
+            core.store().in_namespace(&namespace, |snapshot, id| snapshot.blocks().one(id, session, &name))
+        };
+        self.core().run(Lane::Store, block).await
+    }
+
+    /// Returns the batches that memory blocks gave up, in all namespaces or in those under a prefix, itself included. Cost: a
+    /// pass over the positions of all blocks there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`].
+    pub async fn failed_batches(&self, prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>> {
+        self.core().refresh_under(prefix, None).await?;
+        let prefix = prefix.cloned();
+        let failed = move |core: &Core| {
+            core.store().view(|snapshot| {
+                let namespaces = snapshot.namespaces().all_under(prefix.as_ref())?;
+                let failed = namespaces.iter().map(|(name, _)| snapshot.blocks().failed(name));
+                Ok(failed.collect::<Result<Vec<_>>>()?.concat())
+            })
+        };
+        self.core().run(Lane::Long, failed).await
+    }
+
+    /// Has memory blocks handed all batches again that they gave up, in all namespaces or in those under a prefix: each block
+    /// gets its own when the memory of their session is next opened, or the session flushes. Returns these batches.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`], [`Error::Storage`], [`Error::ReadOnly`].
+    pub async fn retry_failed_batches(&self, prefix: Option<&Namespace>) -> Result<Vec<FailedBatch>> {
+        let failed = self.failed_batches(prefix).await?;
+        let namespaces: BTreeSet<Namespace> = failed.iter().map(|batch| batch.namespace.clone()).collect();
+        for namespace in namespaces {
+            let hand_over = move |transaction: &Transaction| transaction.blocks().hand_over_failed(&namespace);
+            self.core().writer.commit(Commit::Grouped, hand_over).await?;
+        }
+        Ok(failed)
+    }
+
     /// Returns all messages of a session in order, buffered ones too. An unknown session has none.
     ///
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`].
     pub async fn history(&self, namespace: &Namespace, session: &str) -> Result<Vec<Message>> {
-        let numbered = self.numbered_history(namespace, session).await?;
-        Ok(numbered.into_iter().map(|(_, message)| message).collect())
+        let all = self.history_after(namespace, session, None, usize::MAX, usize::MAX).await?;
+        Ok(all.into_iter().map(|placed| placed.message).collect())
     }
 
     /// Returns the last messages of a session in order, up to `limit`: all of its messages, or those that come before the
@@ -304,25 +370,26 @@ impl Engine {
         before: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Message>> {
-        let page = self.placed_history_page(namespace, session, before, limit).await?;
+        let page = self.history_before(namespace, session, before, limit, usize::MAX).await?;
         match (page, before) {
             (None, Some(before)) => Err(no_message_before(session, before)),
-            (page, _) => Ok(page.unwrap_or_default().into_iter().map(|(_, message)| message).collect()),
+            (page, _) => Ok(page.unwrap_or_default().into_iter().map(|placed| placed.message).collect()),
         }
     }
 
-    /// Same as [`Engine::history_page`], with whether each message is in the buffer. `None`: there is no such session.
+    /// Same as [`Engine::history_page`], for about so many bytes, and at least one message. `None`: there is no such session.
     ///
     /// # Errors
     /// Those of [`Engine::history_page`].
     #[doc(hidden)]
-    pub async fn placed_history_page(
+    pub async fn history_before(
         &self,
         namespace: &Namespace,
         session: &str,
         before: Option<&str>,
         limit: usize,
-    ) -> Result<Option<Vec<(bool, Message)>>> {
+        bytes: usize,
+    ) -> Result<Option<Vec<PlacedMessage>>> {
         self.core().refresh(namespace, None).await?;
         let (namespace, session, before) = (namespace.clone(), session.to_owned(), before.map(str::to_owned));
         let messages = move |core: &Core| {
@@ -334,26 +401,34 @@ impl Engine {
                         _ => return Err(no_message_before(&session, before)),
                     },
                 };
-                let last = snapshot.history().last(id, number, end, limit)?.into_iter();
-                Ok(Some(last.map(|(position, message)| (position == SessionPosition::Buffer, message)).collect()))
+                let mut last = snapshot.history().part(id, number, 0..end, true, page(limit, bytes))?;
+                last.reverse();
+                Ok(Some(last))
             })
         };
         self.core().run(Lane::Store, messages).await
     }
 
-    /// Same as [`Engine::history`], with the number of each message in the namespace. The messages of a session are in the
-    /// order of their numbers, and no other message gets the number of a deleted one: a program that lists a session in
-    /// parts goes on after a number.
+    /// Returns the messages of a session whose numbers are above one, in order: up to `limit` of them and about so many bytes, and at
+    /// least one. A program that lists a session in parts goes on after the number of the last one.
     ///
     /// # Errors
     /// Those of [`Engine::history`].
     #[doc(hidden)]
-    pub async fn numbered_history(&self, namespace: &Namespace, session: &str) -> Result<Vec<(u64, Message)>> {
+    pub async fn history_after(
+        &self,
+        namespace: &Namespace,
+        session: &str,
+        after: Option<u64>,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<PlacedMessage>> {
         self.core().refresh(namespace, None).await?;
         let (namespace, session) = (namespace.clone(), session.to_owned());
+        let first = after.map_or(0, |after| after.saturating_add(1));
         let messages = move |core: &Core| {
             core.store().in_session(&namespace, &session, |snapshot, id, session| {
-                snapshot.history().messages(id, session, None)
+                snapshot.history().part(id, session, first..u64::MAX, false, page(limit, bytes))
             })
         };
         self.core().run(Lane::Store, messages).await

@@ -204,5 +204,5 @@ impl<R: BufRead> ExportReader<R> {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::Storage(Box::new(error))
+    Error::Storage(format!("reading the export: {error}").into())
 }

@@ -16,6 +16,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::{Message, Timestamp},
+    read_budget::page,
     recall::{Hits, Query},
     shared::Lease,
     store::{BlockKey, BlockState, IdleFlush, StoredBatch, Transaction},
@@ -77,17 +78,27 @@ impl WeakEngine {
         })
     }
 
-    /// Stores the state that a block made from a batch. Does nothing if its state, the batch or the session changed
-    /// since they were read. Returns true if it was stored.
+    /// Returns the last messages of the session of a block, oldest first.
+    pub(crate) fn last_messages(&self, key: &BlockKey, limit: usize) -> Result<Vec<Message>> {
+        self.visit(|core| {
+            let last = core.store().in_session(&key.namespace, &key.session, |snapshot, namespace, session| {
+                snapshot.history().part(namespace, session, 0..u64::MAX, true, page(limit, usize::MAX))
+            })?;
+            Ok(last.into_iter().rev().map(|placed| placed.message).collect())
+        })
+    }
+
+    /// Stores the state that a block made of some messages. Does nothing if its state, the session or one of the messages
+    /// changed since they were read. Returns true if it was stored.
     pub(crate) fn put_block_state(
         &self,
         key: &BlockKey,
         read: BlockState,
         new: BlockState,
-        batch: Option<StoredBatch>,
+        made_of: Vec<Message>,
     ) -> Result<bool> {
         let key = key.clone();
-        let put = move |transaction: &Transaction| transaction.blocks().put(&key, &read, &new, batch.as_ref());
+        let put = move |transaction: &Transaction| transaction.blocks().put(&key, &read, &new, &made_of);
         self.visit(|core| core.writer.commit(Commit::Grouped, put).wait())
     }
 
@@ -144,14 +155,14 @@ impl WeakEngine {
         // In the order of `visit`.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        batch.run(&core).await
+        batch.run(&core, None).await.map_err(|error| core.store().explain(error))
     }
 
     pub(super) fn visit<T>(&self, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
         // Declared first, so dropped last: closing waits until the core is let go.
         let _operation = self.executor.begin_operation().ok_or(Error::Closed)?;
         let core = self.core.upgrade().ok_or(Error::Closed)?;
-        work(&core)
+        core.run_here(work)
     }
 }
 

@@ -47,6 +47,10 @@ pub enum AuditEvent {
         forgotten: Forgotten,
         /// False if the call continued after this commit. If no complete entry of the call follows, it was interrupted.
         complete: bool,
+        /// True if there was nothing to forget: no such namespace, or nothing in it that the request means. Everything was
+        /// forgotten before, or a name or an id in the request is wrong.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        nothing_found: bool,
     },
     /// A legal hold was set, or its reason was changed.
     Hold {

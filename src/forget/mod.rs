@@ -1,24 +1,21 @@
-//! Forgetting: requests, legal holds, receipts and their chain, and the records from which the items made of forgotten
-//! messages are found.
+//! Forgetting: requests, legal holds, receipts and their chain, and the marks from which what was made of forgotten messages
+//! is found.
 //!
-//! This module owns the public types and the check of the chain (`audit`). It removes nothing: the engine divides a
+//! This module owns the public types, the check of the chain (`audit`), and the marks (`made_of`). It removes nothing: the engine divides a
 //! request into commits, and the store removes the records and appends the receipt.
 
 mod audit;
-
-use std::collections::HashSet;
+mod made_of;
 
 use serde::Serialize;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::{
-    filter::MetadataFilter,
-    ids::{Namespace, hex},
-    message::Timestamp,
-};
+use crate::{filter::MetadataFilter, ids::Namespace, message::Timestamp};
 pub use audit::{Audit, AuditEvent, ForgetTarget, Forgotten, Receipt};
 pub(crate) use audit::{ChainedEntry, no_hash};
+pub(crate) use made_of::{
+    RECORD, RECORD_KEYS, UpdateRecord, documents_made, items_made_of, source_hash, sources_of, state_of_document,
+    without_items, without_versions_of,
+};
 
 /// A request to [`Engine::forget`](crate::Engine::forget): some messages or documents, a session, a namespace, or all
 /// namespaces under a prefix.
@@ -83,6 +80,11 @@ impl Forget {
         Self::of(prefix, Selection::Prefix)
     }
 
+    /// Returns the namespace, or the prefix.
+    pub fn namespace_or_prefix(&self) -> &Namespace {
+        &self.namespace
+    }
+
     fn of(namespace: &Namespace, selection: Selection) -> Self {
         Forget { namespace: namespace.clone(), selection }
     }
@@ -119,36 +121,4 @@ pub struct Hold {
     pub since: Timestamp,
     /// A random number. Entries of the audit contain it instead of the namespace's name.
     pub id: String,
-}
-
-/// The field that marks a document of a collection as the record of an update, not an item. Its value is the number of
-/// changes.
-pub(crate) const RECORD: &str = "_update";
-/// The range of the keys of records: the first key, and the first key after them.
-pub(crate) const RECORD_KEYS: (&str, &str) = ("update ", "update!");
-
-/// Creates the record of an update of a collection: the number of changes, hashes of the ids of the messages that it was
-/// made of, and the keys of the items that it inserted or changed.
-pub(crate) fn update_record<'a>(changes: usize, ids: impl Iterator<Item = &'a str>, items: &[String]) -> Value {
-    json!({ RECORD: changes, "sources": ids.map(source_hash).collect::<Vec<_>>(), "items": items })
-}
-
-/// Returns the keys of the items that an update changed, if the update was made of one of these messages, given by the
-/// hashes of their ids. The records of earlier releases name no messages and no items.
-pub(crate) fn items_made_of(record: &Value, sources: &HashSet<String>) -> Option<Vec<String>> {
-    let texts = |field: &str| record[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let is_made_of = record.get(RECORD).is_some() && texts("sources").any(|source| sources.contains(source));
-    is_made_of.then(|| texts("items").map(str::to_owned).collect())
-}
-
-/// Returns the hashes of the ids of the messages that an update was made of, if it changed this item.
-pub(crate) fn sources_of<'r>(record: &'r Value, item: &str) -> impl Iterator<Item = &'r str> {
-    let texts = |field: &str| record[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let has_changed = texts("items").any(|key| key == item);
-    texts("sources").filter(move |_| has_changed)
-}
-
-/// Returns the hash of a message's id in records.
-pub(crate) fn source_hash(id: &str) -> String {
-    hex(&Sha256::digest(id)[..16])
 }

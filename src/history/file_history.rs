@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -19,7 +19,7 @@ use crate::{
     ids::{check_id, hex},
     lock,
     message::Message,
-    new_file::NewFile,
+    new_file::{NewFile, set_private},
 };
 
 /// The name of the file in the folder that the store locks.
@@ -90,6 +90,19 @@ impl FileHistory {
         sync_folder(&self.folder)
     }
 
+    /// Begins a change, which runs alone.
+    ///
+    /// # Errors
+    /// [`Error::DatabaseMoved`]: another folder has the name, and perhaps another store.
+    fn begin(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let access = self.access.write();
+        match lock::has_name(&self.lock, &self.folder.join(LOCK)) {
+            Ok(true) => Ok(access),
+            Ok(false) => Err(Error::DatabaseMoved { path: self.folder.clone() }),
+            Err(error) => Err(file_error(&self.folder, error)),
+        }
+    }
+
     fn path(&self, session: &str) -> PathBuf {
         self.folder.join(hash(session)).with_extension("jsonl")
     }
@@ -98,7 +111,7 @@ impl FileHistory {
     /// lines of the file are unchanged.
     fn append_lines(&self, session: &str, messages: &[Message]) -> Result<()> {
         let path = self.path(session);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = set_private(File::options().read(true).write(true).create(true).truncate(false)).open(&path);
         let mut file = file.map_err(|error| file_error(&path, error))?;
         let has_checksums = open_session(&path, &file, session)?.map(|lines| lines.has_checksums());
         if has_checksums == Some(false) {
@@ -153,7 +166,7 @@ impl FileHistory {
         let text = file_text(Some(session), messages)?;
         let write = || {
             let old = fs::metadata(&path).ok();
-            let mut new = NewFile::beside(&path, old.as_ref())?;
+            let mut new = NewFile::beside(&path)?;
             let mut file = File::options().write(true).open(new.temporary())?;
             file.write_all(text.as_bytes())?;
             file.sync_data()?;
@@ -219,13 +232,13 @@ impl HistoryStore for FileHistory {
         if messages.is_empty() {
             return Ok(());
         }
-        let _access = self.access.write();
+        let _access = self.begin()?;
         self.append_lines(session, &messages)
     }
 
     fn set(&self, session: &str, messages: &[Message]) -> Result<()> {
         let transcript: Transcript = checked_messages(session, messages)?.into_iter().collect();
-        let _access = self.access.write();
+        let _access = self.begin()?;
         match transcript.messages() {
             [] => self.remove_file(session),
             messages => self.replace_file(session, messages),
@@ -234,7 +247,7 @@ impl HistoryStore for FileHistory {
 
     fn delete(&self, session: &str) -> Result<()> {
         check_id("session", session)?;
-        let _access = self.access.write();
+        let _access = self.begin()?;
         self.remove_file(session)
     }
 }
@@ -248,7 +261,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Locks a folder. Returns `None` if it is locked already.
 fn lock_folder(folder: &Path) -> io::Result<Option<File>> {
-    let file = File::options().write(true).create(true).truncate(false).open(folder.join(LOCK))?;
+    let file = set_private(File::options().write(true).create(true).truncate(false)).open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

@@ -19,7 +19,9 @@ use crate::{
 ///
 /// The profile is a separate document. It stays when a session is deleted or restored, and several memories may share it.
 /// If the process dies after the patch and before the batch is recorded as processed, the model gets the batch a second
-/// time, with the patched profile.
+/// time, with the patched profile. If a message that the profile was made of is forgotten, the profile is forgotten as a
+/// whole, where it is in the namespace of the messages or under it, and made again from the batches of all sessions that
+/// made it, as each is opened.
 #[derive(Clone)]
 pub struct ProfileBlock {
     name: String,
@@ -52,8 +54,18 @@ impl MemoryBlock for ProfileBlock {
         self.priority
     }
 
+    /// Returns [`AfterForget::Rebuild`].
+    fn after_forget(&self) -> AfterForget {
+        AfterForget::Rebuild
+    }
+
+    /// Returns what names the profile, by which a forgotten message finds it.
+    fn first_state(&self) -> Value {
+        self.profile.block_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
-        block_on(self.profile.update(batch.messages, &BlockingModel(&*self.model)))?;
+        block_on(self.profile.update_from(batch, &BlockingModel(&*self.model)))?;
         Ok(state.clone())
     }
 
@@ -122,7 +134,7 @@ impl MemoryBlock for CollectionBlock {
     }
 
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
-        block_on(self.collection.update(batch.messages, &BlockingModel(&*self.model)))?;
+        block_on(self.collection.update_from(batch, &BlockingModel(&*self.model)))?;
         Ok(state.clone())
     }
 

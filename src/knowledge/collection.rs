@@ -1,15 +1,17 @@
 //! A collection: items that are found by search, and that a language model inserts, updates and deletes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
     ValueForm,
-    collection_changes::{CollectionReport, Update, is_item, new_key, operations, read_changes, record_key},
+    collection_changes::{Bounds, CollectionReport, Update, is_item, new_key, operations, read_changes, record_key},
+    collection_undo::{CollectionUpdate, UndoReport, undoing},
 };
 use crate::{
+    block::FlushedBatch,
     chat::{ChatModel, ChatRequest},
     documents::{Document, DocumentOperation, DocumentOptions, DocumentOutcome, DocumentSearch, prepare},
     engine::{Documents, Engine, block_on, blocking_methods},
@@ -180,34 +182,98 @@ impl Collection {
     /// finds for the messages, and answers which items to insert, update and delete. All changes are one commit. Messages
     /// without text change nothing.
     ///
-    /// The same messages, compared by id and text, update a collection only once. If an item that the model was shown
-    /// changes before the commit, the model is asked again, up to three times.
+    /// The same messages, compared by id and text, update a collection only once. If an item that the model was shown is
+    /// deleted before the commit, or one that it changes has changed, the model is asked again, up to three times.
+    ///
+    /// The changes of one update are bounded by the messages: as many deletions as messages, or three; twice as many updates,
+    /// or five; an insertion for each 40 bytes that they say, ten at least and 200 at most. What is over a bound is left out.
+    /// [`Collection::undo`] takes an update back.
     ///
     /// Cost: a search for each message, and a request to the model.
     ///
     /// # Errors
     /// Nothing is stored. [`Error::Chat`]: the model failed, or its answer has another form, an unknown id, or an item
-    /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too; those of
+    /// that is not allowed; [`Error::DocumentChanged`]: items changed during the third request too, or all were deleted; those of
     /// [`Documents::search`] and [`Documents::put`].
     pub async fn update(&self, messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport> {
+        self.update_from(&FlushedBatch::new(0, messages), model).await
+    }
+
+    /// Same as [`Collection::update`], for messages that may be stored.
+    ///
+    /// # Errors
+    /// [`Error::MessagesChanged`]: one of them is not stored any more as it was.
+    pub(super) async fn update_from(
+        &self,
+        batch: &FlushedBatch<'_>,
+        model: &dyn ChatModel,
+    ) -> Result<CollectionReport> {
+        let messages = batch.messages;
         let conversation = conversation_xml(messages);
         if conversation.is_empty() {
             return Ok(CollectionReport::default());
         }
         let (record, options) = (record_key(messages), self.options());
-        let mut attempt = 1;
+        let (mut attempt, mut changed) = (1, None);
         loop {
             let Some(shown) = self.related(messages, &record).await? else {
                 return Ok(CollectionReport { repeated: true, ..CollectionReport::default() });
             };
+            // Whoever removed all items while the model was asked does not want those of messages that are stored nowhere.
+            if let (Some(error), None, true) = (changed.take(), batch.origin, shown.is_empty()) {
+                return Err(error);
+            }
             let answer = model.chat(&self.request(&shown, &conversation)).await?.text();
             let values: Vec<&Value> = shown.iter().map(|item| &item.value).collect();
-            let changes = read_changes(&answer, &values, |item| self.check(item))?;
+            let changes = read_changes(&answer, &values, &Bounds::of(messages), |item| self.check(item))?;
             let namespace = self.documents.namespace();
-            let update = Update { namespace, options: &options, messages, record: &record, shown: &shown };
+            let update = Update { namespace, options: &options, batch, record: &record, shown: &shown };
             let (operations, report) = operations(changes, &update);
             match self.documents.batch(operations).await {
-                Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,
+                Err(error @ Error::DocumentChanged { .. }) if attempt < ATTEMPTS => {
+                    (attempt, changed) = (attempt + 1, Some(error));
+                }
+                result => return result.map(|_| report),
+            }
+        }
+    }
+
+    /// Returns the updates that a model made, the last first, up to `limit`, with the values that items had before. Those
+    /// values are forgotten with the items, and with the messages that the items were made of.
+    ///
+    /// # Errors
+    /// Those of [`Documents::search`].
+    pub async fn updates(&self, limit: usize) -> Result<Vec<CollectionUpdate>> {
+        let records = DocumentSearch::default().filter(MetadataFilter::exists(RECORD)?).limit(limit);
+        let records = self.documents.search(records).await?;
+        Ok(records.iter().filter_map(CollectionUpdate::read).collect())
+    }
+
+    /// Takes an update back, in one commit: deletes the items that it inserted, and gives the others the values that they had
+    /// before. Items that were changed since stay as they are. The messages of the update do not update the collection again.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`]: there is no such update, or it was undone already; those of [`Documents::put`].
+    pub async fn undo(&self, update: &str) -> Result<UndoReport> {
+        loop {
+            let record = self.documents.get(update).await?;
+            let made = record.as_ref().and_then(CollectionUpdate::read).filter(|made| !made.undone);
+            let (Some(record), Some(made)) = (record, made) else {
+                return Err(Error::query(format!(
+                    "the collection has no update {update:?} that is to be undone; list its updates to see which there are"
+                )));
+            };
+            let changed = made.updated.into_iter().chain(made.deleted).map(|item| item.key);
+            let mut items = HashMap::new();
+            for key in made.inserted.into_iter().chain(changed) {
+                if let Some(item) = self.documents.get(&key).await? {
+                    items.insert(key, item);
+                }
+            }
+            let (operations, report) = undoing(&record, &items, &self.options());
+            match self.documents.batch(operations).await {
+                // An item was changed since it was read.
+                Err(Error::DocumentChanged { .. }) => {}
                 result => return result.map(|_| report),
             }
         }
@@ -308,5 +374,7 @@ impl BlockingCollection<'_> {
         fn search(search: DocumentSearch) -> Result<Vec<Document>>;
         fn sources(keys: &[String], messages: &[Namespace]) -> Result<Vec<Vec<String>>>;
         fn update(messages: &[Message], model: &dyn ChatModel) -> Result<CollectionReport>;
+        fn updates(limit: usize) -> Result<Vec<CollectionUpdate>>;
+        fn undo(update: &str) -> Result<UndoReport>;
     }
 }

@@ -8,12 +8,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::unchanged;
 use crate::{
-    block::{json_in, unusable},
+    block::{FlushedBatch, json_in, most_facts, unusable},
     documents::{Document, DocumentOperation, DocumentOptions},
     error::Result,
     filter::MetadataFilter,
-    forget::{RECORD, RECORD_KEYS, update_record},
+    forget::{RECORD, RECORD_KEYS, UpdateRecord, source_hash},
     ids::{Namespace, hex},
     message::Message,
 };
@@ -53,8 +54,9 @@ pub(super) enum Change {
 pub(super) fn read_changes(
     answer: &str,
     shown: &[&Value],
+    most: &Bounds,
     check: impl Fn(&Value) -> std::result::Result<(), String>,
-) -> Result<Vec<Change>> {
+) -> Result<RequestedUpdate> {
     let RequestedChanges { insert, update, delete } = json_in(answer, EXPECTED)?;
     let fault = |reason: String| unusable(answer, EXPECTED, &reason);
     let mut used = HashSet::new();
@@ -64,7 +66,7 @@ pub(super) fn read_changes(
         Some(at) => Ok(at),
     };
     let check = |item: &Value| check(item).map_err(|reason| fault(format!("the item {item} is not allowed: {reason}")));
-    let mut changes = Vec::new();
+    let (mut changes, mut left_out) = (Vec::new(), 0);
     for ItemUpdate { id, item } in update {
         check(&item)?;
         let at = position(id)?;
@@ -72,9 +74,10 @@ pub(super) fn read_changes(
             changes.push(Change::Update(at, item));
         }
     }
-    for id in delete {
-        changes.push(Change::Delete(position(id)?));
-    }
+    left_out += drain_over(&mut changes, most.updates);
+    let mut deleted = delete.into_iter().map(|id| position(id).map(Change::Delete)).collect::<Result<Vec<_>>>()?;
+    left_out += drain_over(&mut deleted, most.deletions);
+    changes.extend(deleted);
     let is_kept = |at: usize| {
         !changes.iter().any(|change| matches!(change, Change::Update(other, _) | Change::Delete(other) if *other == at))
     };
@@ -86,8 +89,36 @@ pub(super) fn read_changes(
             inserted.push(item);
         }
     }
+    left_out += drain_over(&mut inserted, most.insertions);
     changes.extend(inserted.into_iter().map(Change::Insert));
-    Ok(changes)
+    Ok(RequestedUpdate { changes, left_out })
+}
+
+/// Removes what is over a bound. Returns how many were removed.
+fn drain_over<T>(changes: &mut Vec<T>, most: usize) -> usize {
+    changes.drain(most.min(changes.len())..).count()
+}
+
+/// The changes that a model asked for.
+pub(super) struct RequestedUpdate {
+    pub(super) changes: Vec<Change>,
+    /// The number of changes that were over a bound.
+    left_out: usize,
+}
+
+/// The most changes of one update. A conversation may say anything, also that all items are to be deleted.
+pub(super) struct Bounds {
+    deletions: usize,
+    updates: usize,
+    insertions: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds for these messages.
+    pub(super) fn of(messages: &[Message]) -> Self {
+        let said = messages.iter().filter(|message| !message.text().trim().is_empty()).count();
+        Bounds { deletions: said.max(3), updates: (2 * said).max(5), insertions: most_facts(messages) }
+    }
 }
 
 /// The report of [`Collection::update`](crate::Collection::update): the keys of the items that changed.
@@ -102,6 +133,8 @@ pub struct CollectionReport {
     pub deleted: Vec<String>,
     /// The values that the items in `updated` had before, and then those of the items in `deleted`.
     pub before: Vec<Value>,
+    /// The number of changes that the model asked for and that were too many for these messages.
+    pub left_out: usize,
     /// True if the same messages updated the collection before, so that the call changed nothing.
     pub repeated: bool,
 }
@@ -131,7 +164,7 @@ pub(super) struct Update<'a> {
     pub(super) namespace: &'a Namespace,
     /// The options that items are stored with.
     pub(super) options: &'a DocumentOptions,
-    pub(super) messages: &'a [Message],
+    pub(super) batch: &'a FlushedBatch<'a>,
     /// The key of the record of the update.
     pub(super) record: &'a str,
     /// The items that the model was shown.
@@ -139,9 +172,14 @@ pub(super) struct Update<'a> {
 }
 
 /// Returns the operations that apply the changes of an update and store its record. Their commit fails if an item that
-/// they change has changed meanwhile, or if the record exists.
-pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<DocumentOperation>, CollectionReport) {
-    let Update { namespace, options, messages, record, shown } = *update;
+/// they change has changed meanwhile, or one that the model was shown is gone; if a message of the batch is not stored as
+/// it was; or if the record exists.
+pub(super) fn operations(
+    requested: RequestedUpdate,
+    update: &Update<'_>,
+) -> (Vec<DocumentOperation>, CollectionReport) {
+    let RequestedUpdate { changes, left_out } = requested;
+    let Update { namespace, options, batch, record, shown } = *update;
     let expect = |key: &str, value: Option<Value>| DocumentOperation::Expect {
         namespace: namespace.clone(),
         key: key.to_owned(),
@@ -155,7 +193,11 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
     };
     let count = changes.len();
     let mut deleted = Vec::new();
-    let (mut operations, mut report) = (vec![expect(record, None)], CollectionReport::default());
+    let mut operations = vec![expect(record, None)];
+    let mut report = CollectionReport { left_out, ..CollectionReport::default() };
+    operations.extend(unchanged(batch));
+    let keys = shown.iter().map(|item| item.key.clone()).collect();
+    operations.push(DocumentOperation::ExpectDocuments { namespace: namespace.clone(), keys });
     for change in changes {
         if let Change::Update(at, _) | Change::Delete(at) = &change {
             operations.push(expect(&shown[*at].key, Some(shown[*at].value.clone())));
@@ -180,8 +222,17 @@ pub(super) fn operations(changes: Vec<Change>, update: &Update<'_>) -> (Vec<Docu
         }
     }
     report.before.extend(deleted);
-    let items = [report.inserted.as_slice(), &report.updated].concat();
-    let value = update_record(count, messages.iter().map(|message| message.id.as_str()), &items);
-    operations.push(put(record, value, DocumentOptions::default().not_indexed()));
+    let changed = report.updated.iter().chain(&report.deleted).cloned();
+    let value = UpdateRecord {
+        changes: count,
+        sources: batch.messages.iter().map(|message| source_hash(&message.id)).collect(),
+        items: [report.inserted.as_slice(), &report.updated].concat(),
+        inserted: report.inserted.clone(),
+        deleted: report.deleted.clone(),
+        before: changed.zip(report.before.iter().cloned()).collect(),
+        left_out,
+        undone: false,
+    };
+    operations.push(put(record, value.to_json(), DocumentOptions::default().not_indexed()));
     (operations, report)
 }

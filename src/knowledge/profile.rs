@@ -3,13 +3,14 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::ValueForm;
+use super::{ValueForm, unchanged};
 use crate::{
-    block::{json_in, unusable},
+    block::{FlushedBatch, json_in, unusable},
     chat::{ChatModel, ChatRequest},
     documents::{DocumentOperation, DocumentOptions, check_depth},
     engine::{Documents, Engine, block_on, blocking_methods},
     error::{Error, Result, impl_debug},
+    forget::state_of_document,
     ids::Namespace,
     message::{Message, escape_xml, xml::conversation_xml},
 };
@@ -27,6 +28,8 @@ a field, and an array is given as a whole. If nothing changes: {}.";
 
 /// The form of the model's answer, as errors describe it.
 const EXPECTED: &str = "a JSON merge patch of the profile";
+/// The number of times that a model is asked if the profile that it was shown changes meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// A JSON object under one key of a namespace, such as the facts about a user.
 ///
@@ -109,16 +112,32 @@ impl Profile {
         if !patch.is_object() {
             return Err(Error::document("the patch of a profile is not a JSON object"));
         }
+        self.apply(patch, &empty(), None).await
+    }
+
+    /// Applies a merge patch to the profile as it is now. The patch was made for the profile `shown`, of which fields may
+    /// have been added to meanwhile, and none changed or removed.
+    ///
+    /// # Errors
+    /// [`Error::DocumentChanged`], [`Error::MessagesChanged`]: the profile does not have all of `shown`, or messages of the
+    /// batch are not stored any more as they were; those of [`Profile::patch`].
+    async fn apply(&self, patch: Value, shown: &Value, batch: Option<&FlushedBatch<'_>>) -> Result<Value> {
         check_depth(&patch)?;
         loop {
             let stored = self.stored().await?;
             let mut profile = stored.clone().unwrap_or_else(empty);
+            if !has_all_of(&profile, shown) {
+                return Err(Error::DocumentChanged {
+                    namespace: self.documents.namespace().to_string(),
+                    key: self.key.clone(),
+                });
+            }
             apply_merge_patch(&mut profile, patch.clone());
             if profile == *stored.as_ref().unwrap_or(&empty()) {
                 return Ok(profile);
             }
             self.form.check(&profile).map_err(Error::document)?;
-            match self.replace(stored, profile.clone()).await {
+            match self.replace(stored, profile.clone(), batch).await {
                 // Another change was committed since the read.
                 Err(Error::DocumentChanged { .. }) => {}
                 result => return result.map(|()| profile),
@@ -127,27 +146,48 @@ impl Profile {
     }
 
     /// Lets a model patch the profile from a conversation, and returns the new profile. The patch is applied to the profile
-    /// as it is when the model has answered. Messages without text change nothing.
+    /// as it is when the model has answered. If a field that the model was shown was changed or removed meanwhile, the model
+    /// is asked again, up to three times. Messages without text change nothing.
     ///
     /// # Errors
     /// Nothing is stored. [`Error::Chat`]: the model failed, or its answer is not a patch, or the patched profile is not
-    /// allowed; those of [`Profile::get`].
+    /// allowed; [`Error::DocumentChanged`]: fields changed during the third request too; those of [`Profile::get`].
     pub async fn update(&self, messages: &[Message], model: &dyn ChatModel) -> Result<Value> {
-        let profile = self.get().await?;
-        let conversation = conversation_xml(messages);
+        self.update_from(&FlushedBatch::new(0, messages), model).await
+    }
+
+    /// Same as [`Profile::update`], for messages that may be stored.
+    ///
+    /// # Errors
+    /// [`Error::MessagesChanged`]: one of them is not stored any more as it was.
+    pub(super) async fn update_from(&self, batch: &FlushedBatch<'_>, model: &dyn ChatModel) -> Result<Value> {
+        let conversation = conversation_xml(batch.messages);
         if conversation.is_empty() {
-            return Ok(profile);
+            return self.get().await;
         }
+        let mut attempt = 1;
+        loop {
+            let shown = self.get().await?;
+            let answer = model.chat(&self.request(&shown, &conversation)).await?.text();
+            let patch: Map<String, Value> = json_in(&answer, EXPECTED)?;
+            match self.apply(patch.into(), &shown, Some(batch)).await {
+                Err(Error::InvalidDocument { reason }) => return Err(unusable(&answer, EXPECTED, &reason)),
+                Err(Error::DocumentChanged { .. }) if attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn request(&self, profile: &Value, conversation: &str) -> ChatRequest {
         let instructions = format!("{PROMPT}\n\nThe profile: {}", self.form.description);
         let profile = profile.to_string();
         let input = format!("<profile>{}</profile>\n\nConversation:\n{conversation}", escape_xml(&profile));
-        let request = ChatRequest::new(vec![Message::system(instructions), Message::user(input)]);
-        let answer = model.chat(&request).await?.text();
-        let patch: Map<String, Value> = json_in(&answer, EXPECTED)?;
-        self.patch(patch.into()).await.map_err(|error| match error {
-            Error::InvalidDocument { reason } => unusable(&answer, EXPECTED, &reason),
-            other => other,
-        })
+        ChatRequest::new(vec![Message::system(instructions), Message::user(input)])
+    }
+
+    /// Returns the state of a block that makes the profile.
+    pub(super) fn block_state(&self) -> Value {
+        state_of_document(self.documents.namespace(), &self.key)
     }
 
     /// Returns the same methods for threads without an executor. Do not call them from an async task: they block it.
@@ -169,20 +209,32 @@ impl Profile {
         Ok(stored)
     }
 
-    /// Stores `value` if the document still has the value `stored`.
+    /// Stores `value` if the document still has the value `stored`, and the messages of a batch are stored as they were.
     ///
     /// # Errors
-    /// [`Error::DocumentChanged`]: it has another value.
-    async fn replace(&self, stored: Option<Value>, value: Value) -> Result<()> {
+    /// [`Error::DocumentChanged`]: it has another value. [`Error::MessagesChanged`].
+    async fn replace(&self, stored: Option<Value>, value: Value, batch: Option<&FlushedBatch<'_>>) -> Result<()> {
         let (namespace, key) = (self.documents.namespace().clone(), self.key.clone());
-        let expect = DocumentOperation::Expect { namespace: namespace.clone(), key: key.clone(), value: stored };
-        let put = DocumentOperation::Put { namespace, key, value, options: options() };
-        self.documents.batch(vec![expect, put]).await.map(drop)
+        let mut operations =
+            vec![DocumentOperation::Expect { namespace: namespace.clone(), key: key.clone(), value: stored }];
+        operations.extend(batch.and_then(unchanged));
+        operations.push(DocumentOperation::Put { namespace, key, value, options: options() });
+        self.documents.batch(operations).await.map(drop)
     }
 }
 
 fn empty() -> Value {
     Value::Object(Map::new())
+}
+
+/// Returns true if a value has all fields of another one, with the same values.
+fn has_all_of(value: &Value, fields: &Value) -> bool {
+    match (value, fields) {
+        (Value::Object(value), Value::Object(fields)) => {
+            fields.iter().all(|(name, field)| value.get(name).is_some_and(|value| has_all_of(value, field)))
+        }
+        (value, other) => value == other,
+    }
 }
 
 /// A profile is read by its key and not searched.

@@ -96,6 +96,13 @@ impl Analyzer {
         TermWriter::new(&self.stems, terms, Purpose::Document).text(text);
     }
 
+    /// Returns true if a word, in lower case, has no term.
+    pub(crate) fn is_stop_word(&self, word: &str) -> bool {
+        let mut terms = Vec::new();
+        self.terms(word, &mut terms);
+        terms.is_empty()
+    }
+
     /// Appends the terms of a query: those of the text, and in German the parts that its words may be made of, which
     /// only an index can read.
     pub(crate) fn query_terms(&self, query: &str, terms: &mut Vec<u64>) {

@@ -200,6 +200,7 @@ impl LexicalIndex {
             .map(|(&(_, repetitions), frequency)| Bm25::idf(frequency, documents) * repetitions as f32)
             .collect();
         scores.ideal = weights.iter().map(|weight| weight * self.bm25.max_saturation()).sum();
+        scores.weights.extend(query.iter().map(|(term, _)| *term).zip(weights.iter().copied()));
         // Segment by segment, so that the scores of its rows stay in the processor's first caches.
         for Matches { loaded, terms } in matches {
             for (at, postings) in terms {
@@ -364,6 +365,8 @@ pub(crate) struct Scores {
     touched: Vec<u32>,
     touched_count: usize,
     ideal: f32,
+    /// The terms of the query with their weights.
+    weights: Vec<(u64, f32)>,
 }
 
 impl Scores {
@@ -383,11 +386,17 @@ impl Scores {
         self.ideal
     }
 
+    /// Returns the distinct terms of the query with their weights: the inverse document frequency, times repetitions.
+    pub(crate) fn weights(&self) -> &[(u64, f32)] {
+        &self.weights
+    }
+
     /// Resets all scores to 0, in time proportional to the touched rows.
     pub(crate) fn clear(&mut self) {
         self.touched[..self.touched_count].iter().for_each(|&row| self.rows[row as usize] = 0.0);
         self.touched_count = 0;
         self.ideal = 0.0;
+        self.weights.clear();
     }
 
     fn make_room(&mut self, rows: usize) {

@@ -27,6 +27,7 @@ mod terms;
 mod tests;
 
 pub(crate) use analyzer::{Analyzer, SpeakerAndQuestion};
+pub(crate) use characters::is_unspaced;
 pub(crate) use guess::LanguageGuesser;
 pub(crate) use index::{Collection, LexicalIndex, Scores};
 pub(crate) use language::ChosenLanguage;

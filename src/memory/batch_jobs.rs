@@ -2,8 +2,10 @@
 //!
 //! Each block that takes batches has one job in the engine's queue, by the key of its state. A run of the job reads the
 //! state and the next batch, calls the block, and stores the new state with the number of the batch in one commit. So a
-//! block takes each batch once, whoever flushed it and whichever memory runs the job. A block that fails is tried
-//! again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one.
+//! block takes each batch once, whoever flushed it and whichever memory runs the job. The commit is refused if a message
+//! of the batch was deleted, replaced or forgotten meanwhile: the block is then called again with what is left. A block
+//! that fails is tried again; after [`MAX_FAULTS`] failures it gives the batch up and goes on with the next one. Failures
+//! that say nothing about the batch do not count: the service that the block asks is down, or refuses everything.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +14,11 @@ use serde_json::Value;
 
 use super::open_memory::OpenMemory;
 use crate::{
-    block::{AfterForget, FlushedBatch, MemoryBlock},
+    block::{AfterForget, BatchOrigin, FlushedBatch, InstructionBlock, MemoryBlock},
     engine::{JobOutcome, Lane, WeakEngine},
-    error::{Error, Result},
-    store::{BlockKey, BlockState, StoredBatch},
+    error::{Error, Result, chain},
+    message::Message,
+    store::{BlockKey, BlockState, HANDED_OVER, StoredBatch},
 };
 
 /// Number of failures after which a block gives a batch up. Failures because a service is not available do not count.
@@ -87,11 +90,14 @@ pub(super) fn status(memory: &OpenMemory) -> Result<Vec<BlockStatus>> {
         memory.stored.read(|snapshot, namespace, session| snapshot.batches().next_number(namespace, session))?;
     let keys: Vec<BlockKey> = takers(memory).map(|block| memory.key(&**block)).collect();
     let states = memory.stored.block_states(&keys)?;
-    let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| BlockStatus {
-        behind: u64::from(batches.saturating_sub(next)),
-        failed,
-        retrying: memory.stored.jobs().failure(&key),
-        name: key.name,
+    let status = |(key, BlockState { next, failed, .. }): (BlockKey, BlockState)| {
+        let (again, failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, reason)| reason == HANDED_OVER);
+        BlockStatus {
+            behind: u64::from(batches.saturating_sub(next)) + again.len() as u64,
+            failed,
+            retrying: memory.stored.jobs().failure(&key),
+            name: key.name,
+        }
     };
     Ok(keys.into_iter().zip(states).map(status).collect())
 }
@@ -110,12 +116,13 @@ fn retake_failed(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -
         let read = engine.block_state(key)?;
         let Some((number, _)) = read.failed.first().cloned() else { return Ok(taken) };
         let mut new = BlockState { failed: read.failed[1..].to_vec(), ..read.clone() };
-        let batch = engine.batch(key, number)?;
-        if let Some(batch) = &batch {
-            let state = block.put(&value(&read)?, &FlushedBatch::new(number, &batch.messages))?;
-            new.state = Some(json(&state)?);
+        let batch = failed_batch(engine, key, number)?;
+        match state_after(key, block, &read, &batch) {
+            Ok(state) => new.state = state,
+            Err(Error::MessagesChanged { .. }) => continue,
+            Err(error) => return Err(error),
         }
-        if engine.put_block_state(key, read, new, batch)? {
+        if engine.put_block_state(key, read, new, batch.messages)? {
             taken += 1;
         }
     }
@@ -134,7 +141,7 @@ fn take_batch(
         tries.all += 1;
         JobOutcome::Retry(wait_time(error, first_retry, tries.all), reason(error))
     };
-    let (read, batch) = match next_batch(engine, key, block) {
+    let NextBatch { read, batch, mut new } = match next_batch(engine, key, block) {
         Ok(Some(next)) => next,
         Ok(None) | Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
@@ -146,9 +153,10 @@ fn take_batch(
         Err(Error::Closed) => return JobOutcome::Done,
         Err(error) => return retry(&error),
     };
-    let mut new = BlockState { next: read.next + 1, ..read.clone() };
-    match state_after(block, &read, &batch) {
+    match state_after(key, block, &read, &batch) {
         Ok(state) => new.state = state,
+        // The block is asked again with the messages that are left.
+        Err(Error::MessagesChanged { .. }) => return JobOutcome::More,
         Err(error) if is_transient(&error) => return retry(&error),
         Err(error) => {
             let again = retry(&error);
@@ -160,7 +168,7 @@ fn take_batch(
             new.failed.push((batch.number, reason(&error)));
         }
     }
-    let put = engine.put_block_state(key, read, new, Some(batch));
+    let put = engine.put_block_state(key, read, new, batch.messages);
     drop(lease);
     match put {
         // Stored, or refused because the state had changed. Another batch may follow in both cases.
@@ -176,34 +184,70 @@ fn take_batch(
     }
 }
 
-fn next_batch(
-    engine: &WeakEngine,
-    key: &BlockKey,
-    block: &dyn MemoryBlock,
-) -> Result<Option<(BlockState, StoredBatch)>> {
-    let mut read = engine.block_state(key)?;
-    while read.is_dropped {
-        let mut new = BlockState { is_dropped: false, ..read.clone() };
-        if block.after_forget() == AfterForget::Rebuild {
-            new.next = 0;
+/// A batch to hand to a block.
+struct NextBatch {
+    /// The block as it is.
+    read: BlockState,
+    batch: StoredBatch,
+    /// The block when it has taken the batch, but for what it makes of it.
+    new: BlockState,
+}
+
+fn next_batch(engine: &WeakEngine, key: &BlockKey, block: &dyn MemoryBlock) -> Result<Option<NextBatch>> {
+    loop {
+        let read = engine.block_state(key)?;
+        let mut new = read.clone();
+        if read.is_dropped {
+            new.is_dropped = false;
+            if block.after_forget() == AfterForget::Rebuild {
+                new.next = 0;
+            }
+        } else {
+            let again = read.failed.iter().position(|(_, reason)| reason == HANDED_OVER);
+            let batch = match again {
+                Some(at) => Some(failed_batch(engine, key, read.failed[at].0)?),
+                None => engine.batch(key, read.next)?,
+            };
+            let Some(batch) = batch else { return Ok(None) };
+            let first = block.first_state();
+            if first.is_null() || !value(&read)?.is_null() {
+                match again {
+                    Some(at) => drop(new.failed.remove(at)),
+                    None => new.next += 1,
+                }
+                return Ok(Some(NextBatch { read, batch, new }));
+            }
+            // It says what the block makes, before the block makes it.
+            new.state = Some(json(&first)?);
         }
-        match engine.put_block_state(key, read, new, None) {
+        match engine.put_block_state(key, read, new, Vec::new()) {
             // An engine that is open for reading has no batches either.
             Err(Error::ReadOnly { .. }) => return Ok(None),
             put => put?,
         };
-        read = engine.block_state(key)?;
     }
-    let batch = engine.batch(key, read.next)?;
-    Ok(batch.map(|batch| (read, batch)))
 }
 
-fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) -> Result<Option<String>> {
+/// Returns a batch that was given up; an empty one if it is gone.
+fn failed_batch(engine: &WeakEngine, key: &BlockKey, number: u32) -> Result<StoredBatch> {
+    Ok(engine.batch(key, number)?.unwrap_or_else(|| StoredBatch { number, messages: Vec::new() }))
+}
+
+fn state_after(
+    key: &BlockKey,
+    block: &dyn MemoryBlock,
+    read: &BlockState,
+    batch: &StoredBatch,
+) -> Result<Option<String>> {
     match batch.messages.is_empty() {
         // All messages of the batch were deleted since.
         true => Ok(read.state.clone()),
         false => {
-            let (before, batch) = (value(read)?, FlushedBatch::new(batch.number, &batch.messages));
+            let BlockKey { namespace, session, name, shared } = key.clone();
+            let (revision, restores) = (read.revision, read.restores);
+            let origin = BatchOrigin { namespace, session, block: name, shared, revision, restores };
+            let batch = FlushedBatch::new(batch.number, &batch.messages).of(&origin);
+            let before = value(read)?;
             let put = std::panic::AssertUnwindSafe(|| block.put(&before, &batch));
             let panicked = |_| Err(Error::Block { name: block.name().to_owned(), reason: "it panicked".into() });
             json(&std::panic::catch_unwind(put).unwrap_or_else(panicked)?).map(Some)
@@ -211,10 +255,15 @@ fn state_after(block: &dyn MemoryBlock, read: &BlockState, batch: &StoredBatch) 
     }
 }
 
+/// Returns true if an error says nothing about the batch, which waits then.
 fn is_transient(error: &Error) -> bool {
     matches!(
         error,
-        Error::Chat { transient: true, .. } | Error::Storage(_) | Error::SharedDatabase { transient: true, .. }
+        Error::Chat { transient: true, .. }
+            | Error::ChatUnavailable { .. }
+            | Error::DocumentChanged { .. }
+            | Error::Storage(_)
+            | Error::SharedDatabase { transient: true, .. }
     )
 }
 
@@ -227,33 +276,54 @@ fn wait_time(error: &Error, first: Duration, attempts: u32) -> Duration {
     doubled.min(LONGEST_RETRY).max(wanted.min(LONGEST_WANTED))
 }
 
-/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`].
+/// Returns the text of an error and its sources, cut to [`MAX_REASON_BYTES`]. The error of a block is given its name by whoever
+/// reports it.
 fn reason(error: &Error) -> String {
-    let mut reason = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        reason = format!("{reason}: {error}");
-        source = error.source();
-    }
+    let mut reason = match error {
+        Error::Block { reason, .. } => reason.clone(),
+        error => chain(error),
+    };
     reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
 }
 
-/// Stores the state that the program's `change` returns for the present one. Calls it again if the state changed
-/// meanwhile. Keeps the engine open only while it reads and writes.
+/// Stores the state that `change` returns for the present one, with the messages that it was made of. Calls it again if the
+/// state or one of the messages changed meanwhile. Keeps the engine open only while it reads and writes.
+///
+/// # Errors
+/// [`Error::SessionNotFound`]: the session was removed meanwhile. Those of `change`.
 pub(super) fn change_state(
     engine: &WeakEngine,
     key: &BlockKey,
-    mut change: impl FnMut(&Value) -> Result<Value>,
-) -> Result<()> {
+    mut change: impl FnMut(&Value) -> Result<(Value, Vec<Message>)>,
+) -> Result<Value> {
+    let mut home = None;
     loop {
         let read = engine.block_state(key)?;
-        let state = Some(json(&change(&value(&read)?)?)?);
-        let new = BlockState { state, ..read.clone() };
-        if engine.put_block_state(key, read, new, None)? {
-            return Ok(());
+        let now = (read.namespace, read.session);
+        if *home.get_or_insert(now) != now {
+            return Err(Error::no_session(&key.namespace, &key.session));
+        }
+        let (state, made_of) = change(&value(&read)?)?;
+        let new = BlockState { state: Some(json(&state)?), ..read.clone() };
+        if engine.put_block_state(key, read, new, made_of)? {
+            return Ok(state);
         }
     }
+}
+
+/// Has a block of instructions refine its state from the last messages of the session. Returns the new state.
+pub(super) fn refine(
+    engine: &WeakEngine,
+    key: &BlockKey,
+    block: &InstructionBlock,
+    feedback: &str,
+    last: usize,
+) -> Result<Value> {
+    change_state(engine, key, |state| {
+        let said = engine.last_messages(key, last)?;
+        Ok((block.refine(state, feedback, &said)?, said))
+    })
 }
 
 /// The most bytes of a block's state as JSON.

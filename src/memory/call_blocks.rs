@@ -23,6 +23,7 @@ use crate::{
     error::{Error, Result},
     ids::Namespace,
     message::Message,
+    read_budget::ReadBudget,
     recall::{Hit, Query},
 };
 
@@ -33,11 +34,13 @@ struct Recaller {
     shown: Vec<String>,
     /// The sequence numbers of messages in `shown`.
     seqs: Arc<HashMap<String, u64>>,
+    read_budget: Option<ReadBudget>,
 }
 
 impl Retriever for Recaller {
     fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Vec<Hit>> {
-        let query = Query { known_seqs: Arc::clone(&self.seqs), ..query.clone() };
+        let (known_seqs, read_budget) = (Arc::clone(&self.seqs), self.read_budget.clone());
+        let query = Query { known_seqs, read_budget, ..query.clone() };
         self.engine.recall(namespace, &query.except(self.shown.iter().cloned())).map(Vec::from)
     }
 
@@ -54,6 +57,8 @@ pub(super) struct BlockAnswers {
     failed: Vec<BlockFailure>,
     /// The name of each block, the duration of its call, and the scores of the messages that it recalled.
     calls: Vec<(String, Duration, HashMap<String, f32>)>,
+    /// The ids of messages that blocks left out because others supersede them.
+    superseded: Vec<String>,
 }
 
 impl BlockAnswers {
@@ -64,6 +69,8 @@ impl BlockAnswers {
             let call = self.calls.iter().find(|(name, ..)| *name == recalled.block);
             recalled.score = call.and_then(|(.., scores)| scores.get(&recalled.id).copied());
         }
+        let is_recalled = |id: &String| prompt.recalled.iter().any(|recalled| recalled.id == *id);
+        prompt.left_out.extend(self.superseded.into_iter().filter(|id| !is_recalled(id)).collect::<Vec<_>>());
         let tokens: HashMap<String, usize> =
             std::mem::take(&mut prompt.sections).into_iter().map(|section| (section.name, section.tokens)).collect();
         let sections = self.calls.into_iter().map(|(name, elapsed, _)| {
@@ -90,7 +97,8 @@ impl OpenMemory {
         }
         let shown: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
         let seqs = Arc::new(shown.iter().filter_map(|id| seqs.remove_entry(id)).collect());
-        let recall = Arc::new(Recaller { engine: self.stored.weak_engine(), shown, seqs });
+        let (engine, read_budget) = (self.stored.weak_engine(), self.stored.read_budget.clone());
+        let recall = Arc::new(Recaller { engine, shown, seqs, read_budget });
         let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);
@@ -134,6 +142,7 @@ impl OpenMemory {
             });
             let name = called.block.name().to_owned();
             all.calls.push((name.clone(), elapsed, query.take_scores()));
+            all.superseded.extend(query.take_left_out());
             match result {
                 Ok(content) => all.outputs.push((Arc::clone(&called.block), content)),
                 Err(reason) => {

@@ -11,6 +11,7 @@ use super::{
     put::{self, MemoryReport, SessionHold},
 };
 use crate::{
+    block::{InstructionBlock, InstructionVersion, MemoryBlock},
     calls::{Timed, call_span},
     compose::{Prompt, SealKey},
     engine::{Engine, Lane, StoredSession, block_on, blocking_methods},
@@ -336,12 +337,34 @@ impl Memory {
     pub async fn change_block(
         &self,
         block: &str,
-        change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
+        mut change: impl FnMut(&Value) -> Result<Value> + Send + 'static,
     ) -> Result<()> {
         let (key, engine) = (self.inner.key(&**self.inner.block(block)?), self.inner.stored.weak_engine());
-        let change = move || batch_jobs::change_state(&engine, &key, change);
+        let change =
+            move || batch_jobs::change_state(&engine, &key, |state| Ok((change(state)?, Vec::new()))).map(drop);
         // On a lane that closing does not wait for: the program's code may take long.
         self.inner.stored.executor().run(Lane::BlockCalls, change).await
+    }
+
+    /// Has the model of a block of instructions write them anew, from feedback on the last messages of the session, up to
+    /// `last`. Returns the new version and its number. If one of the messages is deleted or replaced while the model is
+    /// asked, it is asked again with what is left.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`]: the memory has no such block. Those of [`InstructionBlock::refine`].
+    pub async fn refine(
+        &self,
+        block: &InstructionBlock,
+        feedback: impl Into<String>,
+        last: usize,
+    ) -> Result<(usize, InstructionVersion)> {
+        let (key, engine) = (self.inner.key(&**self.inner.block(block.name())?), self.inner.stored.weak_engine());
+        let (block, feedback) = (block.clone(), feedback.into());
+        let refine = move || {
+            let state = batch_jobs::refine(&engine, &key, &block, &feedback, last)?;
+            Ok(block.versions(&state)?.pop().expect("a state has versions"))
+        };
+        self.inner.stored.executor().run(Lane::BlockCalls, refine).await
     }
 
     /// Makes a checkpoint of the session: messages, buffer, batches, and the states of its own blocks. Returns the
@@ -452,6 +475,7 @@ impl BlockingMemory<'_> {
         fn status() -> Result<Vec<BlockStatus>>;
         fn retry_failed(block: &str) -> Result<u64>;
         fn block_state(block: &str) -> Result<Value>;
+        fn refine(block: &InstructionBlock, feedback: impl Into<String>, last: usize) -> Result<(usize, InstructionVersion)>;
         fn checkpoint(label: impl Into<String>) -> Result<u32>;
         fn checkpoints() -> Result<Vec<Checkpoint>>;
         fn messages_at(checkpoint: u32) -> Result<Vec<Message>>;
@@ -463,8 +487,9 @@ impl BlockingMemory<'_> {
     ///
     /// # Errors
     /// Those of [`Memory::change_block`].
-    pub fn change_block(&self, block: &str, change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
+    pub fn change_block(&self, block: &str, mut change: impl FnMut(&Value) -> Result<Value>) -> Result<()> {
         let memory = &self.0.inner;
-        batch_jobs::change_state(&memory.stored.weak_engine(), &memory.key(&**memory.block(block)?), change)
+        let (engine, key) = (memory.stored.weak_engine(), memory.key(&**memory.block(block)?));
+        batch_jobs::change_state(&engine, &key, |state| Ok((change(state)?, Vec::new()))).map(drop)
     }
 }

@@ -40,7 +40,7 @@ pub use crate::{
         BlockFailure, BlockOutput, Composer, InsertMethod, MarkdownRenderer, Prompt, PromptOverflow, PromptSeal,
         PromptSection, PromptSectionReport, RecalledMessage, Renderer, SealKey, XmlRenderer,
     },
-    store::{Checkpoint, MessageVersion, SessionInfo, StoredBlock},
+    store::{Checkpoint, FailedBatch, MessageVersion, SessionInfo, StoredBlock},
 };
 
 pub use self::{

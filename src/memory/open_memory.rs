@@ -21,6 +21,7 @@ use crate::{
     engine::{Lane, LiveSession, StoredSession},
     error::{Error, Result},
     message::{Message, Role},
+    read_budget,
     store::{BlockKey, CostedMessage, FlushedWindow, KeptCheckpoints, SessionPosition},
 };
 
@@ -212,9 +213,10 @@ impl OpenMemory {
                 _ => self.settings.composer.tokens.count(message),
             }
         };
-        let FlushedWindow { system, last, is_cut } = self
-            .stored
-            .read(|snapshot, namespace, session| snapshot.window().flushed(namespace, session, left, has_turn, cost))?;
+        let FlushedWindow { system, last, is_cut } = self.stored.read(|snapshot, namespace, session| {
+            let take = |bytes| read_budget::take(self.stored.read_budget.as_ref(), bytes);
+            snapshot.window().flushed(namespace, session, left, has_turn, take, cost)
+        })?;
         let counted = |messages: Vec<CostedMessage>| -> Vec<CountedMessage> {
             messages.into_iter().map(|(seq, message, cost)| (seq, Arc::new(message), cost)).collect()
         };

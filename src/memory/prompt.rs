@@ -116,9 +116,10 @@ impl OpenMemory {
         let mut outputs = std::mem::take(&mut answers.outputs);
         once_each(&mut outputs, &messages);
         let mut prompt = self.compose(&history, outputs);
-        answers.report(&mut prompt);
         self.remember_prompt(&prompt.messages, &left_out, &history.messages, &[]);
-        Ok(Prompt { left_out, ..prompt })
+        prompt.left_out = left_out;
+        answers.report(&mut prompt);
+        Ok(prompt)
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
@@ -167,8 +168,9 @@ impl OpenMemory {
             if cut == 0 {
                 self.remember_prompt(&composed.messages, &left_out, &stored, &own);
                 dropped.append(&mut composed.dropped);
+                (composed.left_out, composed.dropped) = (left_out, dropped);
                 answers.report(&mut composed);
-                return Ok(Prompt { left_out, dropped, ..composed });
+                return Ok(composed);
             }
             recent.costs.drain(..cut);
             left_out.extend(recent.messages.drain(..cut).map(|message| message.id.clone()));

@@ -15,7 +15,7 @@ use super::{
 pub(super) const EXTENSION: &str = "mnemon";
 
 /// Creates the message of an object without the field `mnemon`, with a new id, the session `default` and no time.
-pub(super) fn imported(role: Role, name: Option<String>, content: Vec<ContentPart>) -> Message {
+pub(crate) fn imported(role: Role, name: Option<String>, content: Vec<ContentPart>) -> Message {
     let session = DEFAULT_SESSION.to_owned();
     Message { id: new_id(), session, role, name, content, created_at: None, expires_at: None, metadata: Map::new() }
 }

@@ -76,13 +76,23 @@ pub(super) fn unread(object: &Object, read: &[&str]) -> Object {
     unread.map(|(field, value)| (field.clone(), value.clone())).collect()
 }
 
-pub(super) fn text_part(text: &str) -> ContentPart {
+pub(crate) fn text_part(text: &str) -> ContentPart {
     ContentPart::Text { text: text.to_owned() }
 }
 
 /// Creates a reference to a URI whose media type is unknown or part of the URI.
 pub(super) fn reference(uri: impl Into<String>) -> MediaReference {
     MediaReference { uri: uri.into(), media_type: None }
+}
+
+/// Cuts a text to at most so many bytes, and says so.
+pub(crate) fn cut(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push_str(&format!("\n[{} of {whole} bytes]", text.len()));
+    }
+    text
 }
 
 /// Joins the texts of `content` into one tool result, followed by the other parts.

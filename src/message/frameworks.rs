@@ -2,6 +2,8 @@
 //!
 //! Each reader returns an iterator with one result per message, so that a program can skip a message that cannot be read. Fields that a message does not have are kept in its metadata under the name of the framework.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -14,11 +16,14 @@ use super::{
 };
 use crate::error::Error;
 
+/// The id of a `RemoveMessage` that removes all messages before it.
+const REMOVE_ALL: &str = "__remove_all__";
 /// The fields of LangChain's messages that are read, or that only repeat others.
 const LANGCHAIN_FIELDS: [&str; 8] = ["content", "type", "name", "id", "tool_calls", "tool_call_id", "role", "example"];
 
 /// Reads messages as LangChain's `messages_to_dict` writes them: `{"type": "human", "data": {"content", ...}}`. Chat
-/// histories of LangChain are stored in this form.
+/// histories of LangChain are stored in this form. Objects of `dumps`, with `lc` and `kwargs`, and flat ones of `model_dump` and of
+/// LangGraph's API are read, too. A `RemoveMessage` removes a message before it.
 ///
 /// The session is `default`. Fields without a counterpart, such as `response_metadata`, are kept in
 /// `metadata["langchain"]` unless they are empty. Each message is read separately, so that a program can skip a message
@@ -27,12 +32,44 @@ const LANGCHAIN_FIELDS: [&str; 8] = ["content", "type", "name", "id", "tool_call
 /// # Errors
 /// [`Error::InvalidMessage`] with the index, for a value of another form or an unknown type.
 pub fn from_langchain(messages: &[Value]) -> impl Iterator<Item = crate::error::Result<MessageLine>> {
-    read_each(messages, "messages", read_langchain)
+    let removed = removed_by_langchain(messages);
+    let read = read_each(messages, "messages", read_langchain);
+    read.enumerate().filter(move |(at, _)| !removed.contains(at)).map(|(_, message)| message)
+}
+
+/// Returns the places of messages that a later one removes, and of those that remove.
+fn removed_by_langchain(messages: &[Value]) -> HashSet<usize> {
+    let mut removed = HashSet::new();
+    for (at, message) in messages.iter().enumerate() {
+        let Some(("remove", data)) = message.as_object().and_then(|message| langchain_parts(message).ok()) else {
+            continue;
+        };
+        let is_removed = |before: &Value| {
+            let id =
+                before.as_object().and_then(|before| langchain_parts(before).ok()).and_then(|(_, data)| data.get("id"));
+            data.get("id").is_some_and(|removed| removed == REMOVE_ALL || Some(removed) == id)
+        };
+        removed.extend((0..at).filter(|before| is_removed(&messages[*before])));
+        removed.insert(at);
+    }
+    removed
+}
+
+/// Returns the type of a message and the object with its fields, in each of LangChain's three forms.
+fn langchain_parts(object: &Object) -> Result<(&str, &Object)> {
+    if object.contains_key("lc") {
+        let class = object.get("id").and_then(Value::as_array).and_then(|path| path.last()?.as_str());
+        let class = class.ok_or("\"id\" does not end with the name of a class")?;
+        let kind = class.strip_suffix("MessageChunk").or_else(|| class.strip_suffix("Message")).unwrap_or(class);
+        return Ok((if kind == "Remove" { "remove" } else { kind }, inner(object, "kwargs")?));
+    }
+    let kind = required(object, "type")?;
+    let is_flat = !object.contains_key("data") && (object.contains_key("content") || kind == "remove");
+    Ok((kind, if is_flat { object } else { inner(object, "data")? }))
 }
 
 fn read_langchain(object: &Object) -> Result<MessageLine> {
-    let data = inner(object, "data")?;
-    let kind = required(object, "type")?;
+    let (kind, data) = langchain_parts(object)?;
     let role = match kind.strip_suffix("MessageChunk").unwrap_or(kind) {
         "human" | "Human" => "user",
         "ai" | "AI" => "assistant",

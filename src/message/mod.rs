@@ -39,6 +39,12 @@ pub(crate) use timestamp::{ttl_micros, ttl_minutes};
 pub use token_count::{CalibratedTokenCounter, MessageTokenCounter, PerPartTokenCounter};
 pub use trim::{TextSplitter, TrimOptions, TrimStrategy, trim_messages};
 pub use xml::escape_xml;
+#[cfg(feature = "formats")]
+pub(crate) use {
+    chatgpt::read_chatgpt,
+    extension::imported,
+    fields::{cut, text_part},
+};
 
 /// Chats in the formats of other programs: read, and of OpenAI, Anthropic and Gemini also written, without loss.
 pub mod format {

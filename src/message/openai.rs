@@ -17,6 +17,24 @@ use crate::error::{Error, Result};
 /// The key in [`Message::metadata`] of the object that the message was read from, which is kept if encoding the message
 /// would give a different object.
 const SOURCE_OBJECT: &str = "openai";
+/// Items of the Responses API that are no messages: the model's reasoning, and calls of tools that the server runs.
+const ASIDE_ITEMS: [&str; 12] = [
+    "reasoning",
+    "compaction",
+    "item_reference",
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_list_tools",
+    "mcp_call",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "computer_call",
+];
+/// Items of the Responses API that call a tool, and those with a tool's output.
+const CALL_ITEMS: [&str; 2] = ["function_call", "custom_tool_call"];
+const OUTPUT_ITEMS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 
 /// Converts messages to objects for a server with OpenAI's chat completions API, with the fields of that API only.
 ///
@@ -84,6 +102,8 @@ pub fn to_openai_lossless(messages: &[Message]) -> Vec<Value> {
 /// - A refusal and the transcript of audio become text.
 /// - The call and the result of a function, an older form of tool calls, get the function's name as their id.
 /// - Arguments that are not JSON become a JSON string.
+/// - Items of the Responses API (`message`, `function_call`, `function_call_output`) are read, too. [`to_openai`] writes
+///   them as objects of chat completions. Reasoning, and tools that the server runs, are no messages.
 /// - If an object has more information than the message, the object is kept in `metadata["openai"]`.
 ///
 /// A message that is read here may still be refused by [`put`](crate::Engine::put) if it is too large.
@@ -107,7 +127,7 @@ pub fn from_openai(values: &[Value]) -> Result<Vec<Message>> {
         let read = as_object(value).and_then(|object| match reader.next(object, imported_list)? {
             NextObject::Restored(messages) => Ok(messages),
             NextObject::Continued => Ok(Vec::new()),
-            NextObject::Foreign(object) => Ok(vec![import(&object)?]),
+            NextObject::Foreign(object) => imported_list(&object),
         });
         messages.extend(read.map_err(|reason| Error::message(format!("messages[{index}]: {reason}")))?);
     }
@@ -118,7 +138,9 @@ pub fn from_openai(values: &[Value]) -> Result<Vec<Message>> {
 fn plain_objects(message: &Message) -> Vec<Object> {
     match message.metadata.get(SOURCE_OBJECT).and_then(Value::as_object) {
         Some(source)
-            if !source.contains_key(EXTENSION) && decode(source).is_ok_and(|fields| fields.agree_with(message)) =>
+            if !source.contains_key(EXTENSION)
+                && !is_item(source)
+                && decode(source).is_ok_and(|fields| fields.agree_with(message)) =>
         {
             vec![source.clone()]
         }
@@ -137,9 +159,10 @@ pub(super) fn import(object: &Object) -> fields::Result<Message> {
     Ok(message)
 }
 
-/// Same as [`import`], as a list, because objects of other providers may have several messages.
+/// Same as [`import`], as a list: an item of the Responses API that is no message has none.
 fn imported_list(object: &Object) -> fields::Result<Vec<Message>> {
-    Ok(vec![import(object)?])
+    let is_aside = text(object, "type")?.is_some_and(|kind| ASIDE_ITEMS.contains(&kind));
+    if is_aside { Ok(Vec::new()) } else { Ok(vec![import(object)?]) }
 }
 
 /// The fields that a message and an OpenAI object have in common.
@@ -155,7 +178,48 @@ impl CommonFields {
     }
 }
 
+/// Returns true if an object is an item of the Responses API, which chat completions refuse.
+fn is_item(object: &Object) -> bool {
+    let is_part = |part: &Value| {
+        let kind = part["type"].as_str().unwrap_or_default();
+        ["input_text", "output_text", "input_image", "input_file"].contains(&kind)
+    };
+    let has_part = object.get("content").and_then(Value::as_array).is_some_and(|parts| parts.iter().any(is_part));
+    let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
+    kind == "message" || CALL_ITEMS.contains(&kind) || OUTPUT_ITEMS.contains(&kind) || has_part
+}
+
+/// Decodes an item of the Responses API that is a call or an output. Returns `None` for another object.
+fn decode_item(object: &Object) -> fields::Result<Option<CommonFields>> {
+    let kind = text(object, "type")?.unwrap_or_default();
+    let (role, content) = if CALL_ITEMS.contains(&kind) {
+        let call = match object.get("input") {
+            Some(input) => {
+                let (id, name) = (required(object, "call_id")?.to_owned(), required(object, "name")?.to_owned());
+                ContentPart::ToolCall { id, name, arguments: input.clone() }
+            }
+            None => function_call(required(object, "call_id")?, object)?,
+        };
+        (Role::Assistant, vec![call])
+    } else if OUTPUT_ITEMS.contains(&kind) {
+        let output = match object.get("output") {
+            Some(Value::String(text)) => vec![text_part(text)],
+            Some(Value::Array(parts)) => {
+                decode_parts(parts).map_err(|reason| reason.replacen("content", "output", 1))?
+            }
+            _ => return Err("output is not a string or an array of parts".to_owned()),
+        };
+        (Role::Tool, tool_result(required(object, "call_id")?, output))
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(CommonFields { role, name: None, content }))
+}
+
 pub(super) fn decode(object: &Object) -> fields::Result<CommonFields> {
+    if let Some(item) = decode_item(object)? {
+        return Ok(item);
+    }
     let role = match required(object, "role")? {
         "system" | "developer" => Role::System,
         "user" => Role::User,
@@ -189,21 +253,31 @@ fn decode_content(object: &Object) -> fields::Result<Vec<ContentPart>> {
     match object.get("content") {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(vec![text_part(text)]),
-        Some(Value::Array(parts)) => {
-            let part = |(index, part)| {
-                let part = as_object(part).and_then(decode_part);
-                part.map_err(|reason| format!("content[{index}]: {reason}")).transpose()
-            };
-            parts.iter().enumerate().filter_map(part).collect()
-        }
+        Some(Value::Array(parts)) => decode_parts(parts),
         Some(_) => Err("content is not a string, an array of parts or null".to_owned()),
     }
+}
+
+fn decode_parts(parts: &[Value]) -> fields::Result<Vec<ContentPart>> {
+    let part = |(index, part)| {
+        let part = as_object(part).and_then(decode_part);
+        part.map_err(|reason| format!("content[{index}]: {reason}")).transpose()
+    };
+    parts.iter().enumerate().filter_map(part).collect()
 }
 
 /// Decodes a content part. `None` for an unknown type.
 fn decode_part(part: &Object) -> fields::Result<Option<ContentPart>> {
     Ok(match required(part, "type")? {
-        "text" => Some(text_part(required(part, "text")?)),
+        "text" | "input_text" | "output_text" => Some(text_part(required(part, "text")?)),
+        "input_image" => {
+            let uri = text(part, "image_url")?.or(text(part, "file_id")?);
+            uri.map(|uri| ContentPart::Image(reference(uri)))
+        }
+        "input_file" => {
+            let uri = text(part, "file_url")?.or(text(part, "file_data")?).or(text(part, "file_id")?);
+            uri.map(|uri| ContentPart::File(reference(uri)))
+        }
         "refusal" => Some(text_part(required(part, "refusal")?)),
         "image_url" => Some(ContentPart::Image(reference(required(inner(part, "image_url")?, "url")?))),
         // These types are not OpenAI's. Other servers with its protocol have them.

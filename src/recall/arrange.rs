@@ -6,11 +6,18 @@ use std::{
     hash::Hash,
 };
 
-use super::{hit::Hit, options::QueryOptions, prepare::PreparedQuery, row_filter::Filter};
+use super::{
+    hit::Hit,
+    options::QueryOptions,
+    prepare::PreparedQuery,
+    query::{MessageParts, Query},
+    row_filter::Filter,
+};
 use crate::{
     error::Result,
     ids::NamespaceId,
     message::{Message, Role},
+    read_budget::{self, ReadBudget},
     store::{MessageReader, Snapshot},
 };
 
@@ -67,14 +74,22 @@ pub(super) struct Turns<'a> {
     filter: Filter,
     snapshot: &'a Snapshot,
     messages: &'a MessageReader,
+    parts: MessageParts,
+    budget: Option<&'a ReadBudget>,
     /// The messages of these turns: the position of their namespace, and their numbers.
     entered: HashSet<(u32, u64)>,
 }
 
 impl<'a> Turns<'a> {
-    pub(super) fn new(prepared: &'a PreparedQuery<'a>, snapshot: &'a Snapshot, messages: &'a MessageReader) -> Self {
+    pub(super) fn new(
+        prepared: &'a PreparedQuery<'a>,
+        snapshot: &'a Snapshot,
+        messages: &'a MessageReader,
+        budget: Option<&'a ReadBudget>,
+    ) -> Self {
         let filter = Filter { role: None, ids: None, ..prepared.filter.clone() };
-        Turns { options: &prepared.query.options, filter, snapshot, messages, entered: HashSet::new() }
+        let Query { options, parts, .. } = prepared.query;
+        Turns { options, filter, snapshot, messages, parts: *parts, budget, entered: HashSet::new() }
     }
 
     /// Adds the other messages of its turn to a hit. Returns false if a better hit is of the same turn.
@@ -87,16 +102,31 @@ impl<'a> Turns<'a> {
             Some(time) => Some(self.snapshot.put_times().first_after(namespace, time)?),
             None => None,
         };
-        let of_session = |seq| -> Result<Option<Message>> {
-            Ok(self.messages.get(namespace, seq)?.filter(|message| message.session == hit.message.session))
+        let is_allowed = |seq: u64, message: &Message| {
+            put_before.is_none_or(|before| seq < before)
+                && self.filter.allows_message(message)
+                && !self.options.except.contains(&message.id)
         };
-        let mut turn: Vec<(u64, Message)> = Vec::new();
+        // A message, if the filter allows it, and its role.
+        let of_session = |seq| -> Result<Option<(Role, Option<Message>)>> {
+            let Some(sized) = self.messages.get(namespace, seq)? else { return Ok(None) };
+            if sized.message.session != hit.message.session {
+                return Ok(None);
+            }
+            let role = sized.message.role;
+            if !is_allowed(seq, &sized.message) {
+                return Ok(Some((role, None)));
+            }
+            let (message, bytes) = self.parts.of(sized);
+            read_budget::take(self.budget, bytes)?;
+            Ok(Some((role, Some(message))))
+        };
+        let mut turn: Vec<(u64, Option<Message>)> = Vec::new();
         if hit.message.role != Role::User {
             for earlier in (seq.saturating_sub(TURN_REACH)..seq).rev() {
-                if let Some(message) = of_session(earlier)? {
-                    let begins = message.role == Role::User;
+                if let Some((role, message)) = of_session(earlier)? {
                     turn.push((earlier, message));
-                    if begins {
+                    if role == Role::User {
                         break;
                     }
                 }
@@ -104,8 +134,8 @@ impl<'a> Turns<'a> {
             turn.reverse();
         }
         for later in (seq..seq.saturating_add(TURN_REACH)).map(|seq| seq.saturating_add(1)) {
-            if let Some(message) = of_session(later)? {
-                if message.role == Role::User {
+            if let Some((role, message)) = of_session(later)? {
+                if role == Role::User {
                     break;
                 }
                 turn.push((later, message));
@@ -113,12 +143,7 @@ impl<'a> Turns<'a> {
         }
         self.entered.insert((origin, seq));
         self.entered.extend(turn.iter().map(|(seq, _)| (origin, *seq)));
-        let is_allowed = |(seq, message): &(u64, Message)| {
-            put_before.is_none_or(|before| *seq < before)
-                && self.filter.allows_message(message)
-                && !self.options.except.contains(&message.id)
-        };
-        hit.others = turn.into_iter().filter(is_allowed).map(|(_, message)| message).collect();
+        hit.others = turn.into_iter().filter_map(|(_, message)| message).collect();
         Ok(true)
     }
 }

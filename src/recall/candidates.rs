@@ -11,9 +11,10 @@ use mnemon_index::{Bitmap, Neighbor};
 use super::{
     namespace::{NamespaceIndex, SessionCursor},
     options::RankingStrategy,
+    pieces,
     prepare::PreparedQuery,
-    rank::Candidate,
-    statistics::{Bm25Statistics, ScoreStatistics},
+    rank::{Candidate, PieceEvidence},
+    statistics::{Bm25Statistics, PieceStatistics, ScoreStatistics, mean_and_deviation},
     unindexed::{UnindexedMessage, UnindexedMessages},
 };
 use crate::lexical::{Analyzer, Collection, Language, Scores};
@@ -32,6 +33,8 @@ pub(super) struct Nearest<'a> {
 pub(super) struct Gathered {
     pub(super) candidates: Vec<Candidate>,
     pub(super) statistics: ScoreStatistics,
+    /// How rare each term of the query is.
+    pub(super) word_rarity: Vec<(u64, f32)>,
     /// No other message of the namespace is allowed.
     pub(super) is_exhaustive: bool,
 }
@@ -46,8 +49,15 @@ pub(super) struct SearchContext {
     /// The thresholds of the nearest messages, and of those with the best BM25.
     nearest: Threshold,
     by_terms: Threshold,
-    /// The terms of the query in each language.
-    terms: Vec<(Language, Vec<u64>)>,
+    /// The terms of the query and of each of its pieces, in each language.
+    terms: Vec<(Language, QueryTerms)>,
+}
+
+/// The terms of a query.
+#[derive(Clone, Default)]
+pub(super) struct QueryTerms {
+    pub(super) whole: Vec<u64>,
+    pieces: Vec<Vec<u64>>,
 }
 
 /// The least score that a message must have to be one of the `count` best of the namespaces that were searched so far.
@@ -73,14 +83,21 @@ impl SearchContext {
     }
 
     /// The terms of a query in a language; none if it is ranked by vectors alone.
-    pub(super) fn terms(&mut self, language: Language, query: &PreparedQuery) -> &[u64] {
+    pub(super) fn terms(&mut self, language: Language, query: &PreparedQuery) -> &QueryTerms {
         let known = self.terms.iter().position(|(other, _)| *other == language);
         let at = known.unwrap_or_else(|| {
-            let mut terms = Vec::new();
+            let mut found = QueryTerms::default();
             if query.strategy != RankingStrategy::Dense {
-                Analyzer::of(language).query_terms(&query.query.text, &mut terms);
+                let terms = |text: &str| {
+                    let mut terms = Vec::new();
+                    Analyzer::of(language).query_terms(text, &mut terms);
+                    terms
+                };
+                let text = &query.query.text;
+                found.whole = terms(text);
+                found.pieces = query.pieces.iter().map(|piece| terms(&text[piece.piece.range.clone()])).collect();
             }
-            self.terms.push((language, terms));
+            self.terms.push((language, found));
             self.terms.len() - 1
         });
         &self.terms[at].1
@@ -127,13 +144,28 @@ impl Gathering<'_> {
     /// messages with a term of the query.
     pub(super) fn candidates(&self, nearest: &Nearest, context: &mut SearchContext, scores: &mut Scores) -> Gathered {
         let Gathering { index, unindexed, query, wanted, .. } = *self;
-        let terms = context.terms(index.language, query).to_vec();
+        let QueryTerms { whole: terms, pieces: of_pieces } = context.terms(index.language, query).clone();
         // Unindexed messages are scored as rows behind those of the index.
         let first_unindexed = index.rows.len() as u32;
-        index.lexical.score_with(&terms, (first_unindexed, unindexed.terms()), context.collection.as_ref(), scores);
-        let all = scores.touched().iter().map(|&row| scores.get(row));
-        let bm25 = Bm25Statistics::new(all, index.lexical.rows() + unindexed.len(), scores.ideal());
-        let (nominated, mut is_exhaustive) = self.nominate(nearest.messages, context, scores);
+        let documents = index.lexical.rows() + unindexed.len();
+        let score_terms = |terms: &[u64], context: &SearchContext, scores: &mut Scores| {
+            index.lexical.score_with(terms, (first_unindexed, unindexed.terms()), context.collection.as_ref(), scores);
+            let all = scores.touched().iter().map(|&row| scores.get(row));
+            Bm25Statistics::new(all, documents, scores.ideal())
+        };
+        // Which pieces are scored is known only when all have been looked up.
+        let pieces_bm25: Vec<Bm25Statistics> =
+            of_pieces.iter().map(|terms| score_terms(terms, &*context, &mut *scores)).collect();
+        let scored = self.scored_pieces(&pieces_bm25, context);
+        let mut pieces_scores: Vec<Scores> = Vec::new();
+        for &at in &scored {
+            let mut of_piece = Scores::default();
+            score_terms(&of_pieces[at], &*context, &mut of_piece);
+            pieces_scores.push(of_piece);
+        }
+        let bm25 = score_terms(&terms, &*context, &mut *scores);
+        let word_rarity = scores.weights().to_vec();
+        let (nominated, mut is_exhaustive) = self.nominate(nearest.messages, context, scores, &pieces_scores);
         let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
         let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
         let sample = index.sample();
@@ -146,24 +178,49 @@ impl Gathering<'_> {
         let score = |document: u32| scores.get(first_unindexed + document);
         let of_unindexed = |document: u32| {
             let (message, length) = (unindexed.message(document), unindexed.terms().length(document));
-            evidence.of_unindexed(message, length, score(document))
+            let found = evidence.of_unindexed(message, length, score(document));
+            let in_piece = |scores: &Scores| PieceEvidence {
+                bm25: scores.get(first_unindexed + document),
+                ..PieceEvidence::default()
+            };
+            Candidate { pieces: pieces_scores.iter().map(in_piece).collect(), ..found }
         };
-        let mut candidates: Vec<Candidate> = messages
-            .into_iter()
-            .map(|rows| {
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(messages.len());
+        for rows in &messages {
+            let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
+            candidates.push(evidence.of_rows(rows.clone(), cosines, &mut cursor));
+        }
+        // One piece after the other, so that the scores of a piece stay in the processor's caches.
+        let mut pieces = vec![PieceStatistics::default(); query.pieces.len()];
+        for (piece, bm25) in pieces.iter_mut().zip(pieces_bm25) {
+            piece.bm25 = bm25;
+        }
+        for (&at, scores) in scored.iter().zip(&pieces_scores) {
+            let vectors = &query.pieces[at].vectors;
+            let of_sample = index.cosines(vectors, &sample.rows, |_| None);
+            (pieces[at].mean, pieces[at].deviation) = mean_and_deviation(&of_sample);
+            let cosines = index.cosines(vectors, &rows, |_| None);
+            let (mut rest, mut cursor) = (&cosines[..], SessionCursor::default());
+            let evidence = Evidence { scores, names: Names::new(&[]), ..evidence.clone() };
+            for (candidate, rows) in candidates.iter_mut().zip(&messages) {
                 let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-                let found = evidence.of_rows(rows, cosines, &mut cursor);
-                // As of a time at which the message was another one, its words are those of then.
-                match unindexed.document(found.seq) {
-                    None => found,
-                    Some(document) => {
-                        let Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, .. } = found;
-                        let then = of_unindexed(document);
-                        Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, ..then }
-                    }
-                }
-            })
-            .collect();
+                candidate.pieces.push(evidence.of_rows(rows.clone(), cosines, &mut cursor).into());
+            }
+        }
+        // As of a time at which a message was another one, its words are those of then.
+        for found in &mut candidates {
+            if let Some(document) = unindexed.document(found.seq) {
+                let then = of_unindexed(document);
+                let with_words_of = |now: &PieceEvidence, then: PieceEvidence| PieceEvidence {
+                    bm25: then.bm25,
+                    passage: None,
+                    ..now.clone()
+                };
+                let pieces = found.pieces.iter().zip(then.pieces).map(|(now, then)| with_words_of(now, then)).collect();
+                let Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, .. } = *found;
+                *found = Candidate { row, chunks, cosine, neighbor_bm25, boosted_by, pieces, ..then };
+            }
+        }
         let mut indexed: Vec<u64> = candidates.iter().map(|candidate| candidate.seq).collect();
         indexed.sort_unstable();
         // Of a lexical query with few matches, messages without a term are candidates as well.
@@ -175,12 +232,29 @@ impl Gathering<'_> {
         new.truncate(wanted);
         is_exhaustive &= context.by_terms.retain(&mut new, |&(document, _)| score(document), |_| true);
         candidates.extend(new.into_iter().map(|(document, _)| of_unindexed(document)));
-        Gathered { candidates, statistics: statistics(index, &sampled, bm25), is_exhaustive }
+        let (mean, deviation) = mean_and_deviation(&sampled);
+        let (rows, lengths) = (index.lexical.rows(), sample.lengths.clone());
+        let statistics = ScoreStatistics { mean, deviation, rows, bm25, lengths, pieces, scored };
+        Gathered { candidates, statistics, word_rarity, is_exhaustive }
+    }
+
+    /// The pieces of the query that are scored: among several namespaces all, as their weights depend on all of these.
+    fn scored_pieces(&self, bm25: &[Bm25Statistics], context: &SearchContext) -> Vec<usize> {
+        let pieces: Vec<_> = self.query.pieces.iter().map(|piece| piece.piece.clone()).collect();
+        let information: Vec<f32> = bm25.iter().map(Bm25Statistics::information).collect();
+        let weights = pieces::weights(&pieces, &information);
+        (0..bm25.len()).filter(|&at| context.collection.is_some() || weights[at] > 0.0).collect()
     }
 
     /// Chooses the candidates: the nearest messages, as many with the best BM25, and the neighbors of those. Returns
     /// their first rows, ascending, and true if no other message is allowed.
-    fn nominate(&self, nearest: &[Neighbor], context: &mut SearchContext, scores: &Scores) -> (Vec<u32>, bool) {
+    fn nominate(
+        &self,
+        nearest: &[Neighbor],
+        context: &mut SearchContext,
+        scores: &Scores,
+        pieces: &[Scores],
+    ) -> (Vec<u32>, bool) {
         let Gathering { index, query, allowed, wanted, .. } = *self;
         // The terms may find messages that are excepted.
         let count = wanted.saturating_add(query.excepted(self.unindexed));
@@ -194,6 +268,10 @@ impl Gathering<'_> {
         let mut by_terms = 0;
         let mut has_all_by_terms = true;
         if allowed.is_some() {
+            for scores in pieces {
+                let messages = index.best_by_terms(scores, count, is_allowed);
+                nominated.extend(messages.iter().map(|neighbor| neighbor.row));
+            }
             let mut messages = index.best_by_terms(scores, count, is_allowed);
             by_terms = messages.len();
             has_all_by_terms = context.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
@@ -205,6 +283,11 @@ impl Gathering<'_> {
             by_terms = messages.len();
             has_all_by_terms = context.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
         }
+        for scores in pieces {
+            messages.extend(index.best_by_terms(scores, count, |row| index.live(row).is_some()));
+        }
+        messages.sort_unstable_by_key(|neighbor| neighbor.row);
+        messages.dedup_by_key(|neighbor| neighbor.row);
         let mut cursor = SessionCursor::default();
         for Neighbor { row, .. } in messages {
             nominated.push(row);
@@ -229,6 +312,7 @@ impl Gathering<'_> {
 }
 
 /// The sources of the evidence for the candidates of one namespace.
+#[derive(Clone)]
 struct Evidence<'a> {
     index: &'a NamespaceIndex,
     query: &'a PreparedQuery<'a>,
@@ -267,6 +351,7 @@ impl<'a> Evidence<'a> {
             is_question: index.lexical.is_question(rows.start),
             length: index.length(rows),
             created_at: meta.created_at,
+            pieces: Vec::new(),
         }
     }
 
@@ -287,6 +372,7 @@ impl<'a> Evidence<'a> {
             length: f32::from(length.max(1)).ln(),
             created_at: message.created_at,
             passage: None,
+            pieces: Vec::new(),
         }
     }
 }
@@ -310,6 +396,7 @@ fn best_unindexed<'a>(
 }
 
 /// The terms of a query, each of which may name a speaker.
+#[derive(Clone)]
 struct Names(Vec<u64>);
 
 impl Names {
@@ -323,15 +410,6 @@ impl Names {
     fn has(&self, speaker: &[u64]) -> bool {
         speaker.iter().any(|term| self.0.binary_search(term).is_ok())
     }
-}
-
-/// The statistics of the namespace, with the mean and the deviation of the query's cosines with the sample of it.
-fn statistics(index: &NamespaceIndex, cosines: &[f32], bm25: Bm25Statistics) -> ScoreStatistics {
-    let count = cosines.len().max(1) as f32;
-    let mean = cosines.iter().sum::<f32>() / count;
-    let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
-    let (deviation, rows, lengths) = (variance.sqrt(), index.lexical.rows(), index.sample().lengths.clone());
-    ScoreStatistics { mean, deviation, rows, bm25, lengths }
 }
 
 /// Returns a function that finds the scores of rows. The scored rows ascend, and so do those that are looked up.

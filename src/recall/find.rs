@@ -4,7 +4,11 @@
 //! demands, they are joined to turns or sessions, and reordered by the reranker, by diversity and by the positions of
 //! previous hits.
 
-use std::{cell::OnceCell, collections::HashMap, ops::Range};
+use std::{
+    cell::{Cell, OnceCell},
+    collections::HashMap,
+    ops::Range,
+};
 
 use mnemon_index::{dot, mmr};
 
@@ -13,15 +17,18 @@ use super::{
     hit::{Hit, Hits},
     options::{QueryOptions, RankingStrategy, Unit},
     prepare::PreparedQuery,
+    query::MessageParts,
     rank::Ranked,
-    same_text::{TermSet, Trigrams, is_duplicate, mark_superseded},
+    same_text::{TermSet, Trigrams, is_duplicate},
     search::{Origin, SearchOutcome, Searcher},
+    updates::{ORDERED_DEPTH, Subject, bring_up_to_date},
 };
 use crate::{
     embed::{self, Reranker},
-    error::Result,
-    lexical::Analyzer,
+    error::{Error, Result},
+    lexical::{Analyzer, Language},
     message::Message,
+    read_budget::{self, ReadBudget},
     store::{MessageReader, Snapshot, Store},
 };
 
@@ -50,14 +57,20 @@ pub(crate) fn find_hits(
 ) -> Result<Hits> {
     let options = &prepared.query.options;
     let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(options);
+    let room = Room::new(prepared.query.read_budget.as_ref());
+    // The best candidates of narrower searches, which stay the best: so the first hits are the same for every k.
+    let mut kept: HashMap<(u32, u64), usize> = HashMap::new();
     loop {
-        let found = searcher.search(messages)?;
+        let mut found = searcher.search(messages)?;
+        found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
         if options.answerable.is_some_and(|least| found.answerability < least) {
             return Ok(found.hits(Vec::new()));
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
-        let reader = snapshot.messages().reader(options.as_of)?;
+        let query = &prepared.query;
+        let skips_metadata = query.parts != MessageParts::All && (query.defers_filter || options.filter.is_none());
+        let reader = snapshot.messages().reader(options.as_of, skips_metadata)?;
         let choice = Choice {
             prepared,
             options,
@@ -67,6 +80,7 @@ pub(crate) fn find_hits(
             searcher: &searcher,
             vectors,
             reranker,
+            room: &room,
         };
         // Messages are chosen until they are enough turns or sessions, or all.
         let chosen = loop {
@@ -78,15 +92,49 @@ pub(crate) fn find_hits(
             }
             pool = pool.saturating_mul(WIDENING);
         };
-        if chosen.len() >= options.k || found.is_exhaustive || found.cut_short {
-            let mut hits = keep_positions(choice.order(chosen)?, &options.previous, options.k);
-            mark_superseded(&mut hits);
+        if let Some(full) = room.full.take().filter(|_| chosen.len() < options.k) {
+            return Err(full);
+        }
+        let limit = Depth::most_hits(options, messages);
+        if chosen.len() >= options.k && options.k <= limit || found.is_exhaustive || found.cut_short {
+            let mut hits = choice.order(chosen)?;
+            let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
+            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language() });
+            let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
+            room.budget.iter().for_each(ReadBudget::keep);
             return Ok(found.hits(hits));
         }
+        let last = chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1);
+        kept = (0..).zip(&found.ranked[..last]).map(|(at, ranked)| ((ranked.origin, ranked.seq), at)).collect();
         messages = messages.saturating_mul(WIDENING);
+    }
+}
+
+/// The room for the messages of a recall.
+struct Room {
+    budget: Option<ReadBudget>,
+    /// Why the last choice ended early, if it had no room for all messages.
+    full: Cell<Option<Error>>,
+}
+
+impl Room {
+    fn new(budget: Option<&ReadBudget>) -> Self {
+        Room { budget: budget.map(ReadBudget::part), full: Cell::default() }
+    }
+
+    /// Begins a choice.
+    fn begin(&self) {
+        self.full.set(None);
+        self.budget.iter().for_each(ReadBudget::reset);
+    }
+
+    /// Takes the bytes of a message. Returns false if there is no room for it.
+    fn take(&self, bytes: usize) -> bool {
+        let taken = read_budget::take(self.budget.as_ref(), bytes);
+        taken.map_err(|full| self.full.set(Some(full))).is_ok()
     }
 }
 
@@ -104,17 +152,29 @@ pub(super) struct Depth {
 }
 
 impl Depth {
+    /// The greatest k for which a search for so many messages is enough.
+    fn most_hits(options: &QueryOptions, messages: usize) -> usize {
+        match options.strategy {
+            _ if options.unit == Unit::Session => usize::MAX,
+            RankingStrategy::Dense => usize::MAX,
+            _ => messages / 2,
+        }
+    }
+
     pub(super) fn of(options: &QueryOptions) -> Self {
-        let depth = options.rerank.unwrap_or(0).max(options.k);
+        // The order of the first hits is that of all of these.
+        let depth = options.rerank.unwrap_or(0).max(options.k).max(ORDERED_DEPTH);
         let keeps_order = options.keep_duplicates && options.previous.is_empty() && options.diversity.is_none();
         let hits = if keeps_order { depth } else { (depth * POOL_FACTOR.0).div_ceil(POOL_FACTOR.1) };
         let pool = options.unit.messages(hits);
         let compared = if options.keep_duplicates { 0 } else { DUPLICATE_DEPTH };
         let vectors = compared.max(options.diversity.map_or(0, |_| 2 * pool.min(DIVERSITY_DEPTH)));
+        // Dense hits are those that a search finds. For the others the candidates decide which hits are best, so their number
+        // does not depend on k, unless it is large.
         let messages = match options.strategy {
             _ if options.unit == Unit::Session => pool,
             RankingStrategy::Dense => pool,
-            _ => (pool * WIDENING).max(MIN_CANDIDATES),
+            _ => MIN_CANDIDATES,
         };
         Depth { hits, pool, messages, vectors }
     }
@@ -129,6 +189,11 @@ impl SearchOutcome {
     fn origin(&self, ranked: &Ranked) -> &Origin {
         &self.origins[ranked.origin as usize]
     }
+
+    /// The language of the best candidate's namespace.
+    fn language(&self) -> Language {
+        self.ranked.first().map_or_else(Language::default, |best| self.origin(best).language)
+    }
 }
 
 /// The choice of hits among the candidates that a search found.
@@ -142,6 +207,7 @@ struct Choice<'a, S> {
     /// The number of best candidates whose vectors are needed.
     vectors: usize,
     reranker: Option<&'a dyn Reranker>,
+    room: &'a Room,
 }
 
 /// A flushed batch of messages.
@@ -172,8 +238,9 @@ impl Chosen {
 }
 
 impl<S: Searcher> Choice<'_, S> {
-    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last.
+    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last: fewer if there is no room for more.
     fn choose(&self, pool: usize) -> Result<Vec<Chosen>> {
+        self.room.begin();
         let mut chosen: Vec<Chosen> = Vec::new();
         let mut duplicates = Vec::new();
         let mut per_batch: HashMap<Batch, usize> = HashMap::new();
@@ -184,10 +251,15 @@ impl<S: Searcher> Choice<'_, S> {
             }
             let namespace = self.found.origin(ranked).namespace;
             // The message may have been replaced or deleted since its row was found.
-            let message = self.messages.get(namespace, ranked.seq)?;
-            let is_allowed =
-                |message: &Message| self.prepared.query.defers_filter || self.prepared.filter.allows_message(message);
-            let Some(message) = message.filter(is_allowed) else { continue };
+            let Some(sized) = self.messages.get(namespace, ranked.seq)? else { continue };
+            if !(self.prepared.query.defers_filter || self.prepared.filter.allows_message(&sized.message)) {
+                continue;
+            }
+            let parts = self.prepared.query.parts;
+            let (message, bytes) = parts.of(sized);
+            if !self.room.take(bytes) {
+                break;
+            }
             let batch = match self.options.per_batch {
                 None => None,
                 Some(_) => self.snapshot.batches().number_of(namespace, &message.session, ranked.seq)?,
@@ -204,6 +276,9 @@ impl<S: Searcher> Choice<'_, S> {
                 trigrams: OnceCell::new(),
                 terms: OnceCell::new(),
             };
+            if parts == MessageParts::WithoutContent {
+                new.hit.message.content = Vec::new();
+            }
             match self.original(&new, &chosen) {
                 Some(id) => {
                     new.hit.breakdown.duplicate_of = Some(id);
@@ -240,7 +315,7 @@ impl<S: Searcher> Choice<'_, S> {
                 Ok(sessions)
             }
             Unit::Turn => {
-                let mut turns = Turns::new(self.prepared, self.snapshot, &self.messages);
+                let mut turns = Turns::new(self.prepared, self.snapshot, &self.messages, self.room.budget.as_ref());
                 let mut joined = Vec::new();
                 for mut chosen in chosen {
                     let ranked = &self.found.ranked[chosen.at];

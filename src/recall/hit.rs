@@ -33,9 +33,10 @@ pub struct Hit {
     /// The bytes of the message's [text](Message::text) that matched best: the whole text, or a chunk of a long one.
     #[cfg_attr(feature = "schemars", schemars(with = "Passage"))]
     pub passage: Range<usize>,
-    /// Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers,
-    /// names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in
-    /// messages of up to 400 bytes among the first 50 hits; what is worded differently is not found.
+    /// Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or
+    /// a negation, such as "My rent is 900 euros" before "My rent is 950 euros", and messages about the same that it says have
+    /// changed. Words alone decide, in messages of up to 400 bytes: among the first 50 hits in the same words, among the
+    /// first 10 in others. Facts that differ in what the query names supersede nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<String>,
     /// Other messages of the [unit](crate::Query::unit), as far as the filter allows them; its role and its ids do not
@@ -58,7 +59,7 @@ struct Passage {
 
 /// The evidence for a hit. Evidence that the ranking strategy does not use is 0.
 ///
-/// The hybrid score is `dense + lexical + neighbor + speaker + question + length + time + recency + weight`.
+/// The hybrid score is `dense + lexical + neighbor + whole + speaker + question + length + time + recency + weight`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -79,6 +80,14 @@ pub struct ScoreBreakdown {
     pub lexical_rank: usize,
     /// The boost by the strongest lexical match within two turns in its session.
     pub neighbor: f32,
+    /// The bytes of the piece of the query that the message answers best, if the query has several: then the terms
+    /// `dense`, `lexical` and `neighbor` are those of this piece, times its weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<Passage>"))]
+    pub piece: Option<Range<usize>>,
+    /// The term for the words of the whole query, if it has several pieces that say as much as each other: the z-score of
+    /// the message's BM25.
+    pub whole: f32,
     /// The id of the message whose match boosted this one as its neighbor.
     pub boosted_by: Option<String>,
     /// The boost for a message whose speaker the query names.

@@ -3,13 +3,13 @@
 //! A recall is a loop in `find`: a searcher finds candidates, ranked; hits are chosen among them; if they are too few,
 //! the searcher looks for four times as many. The files in the order in which a recall goes through them:
 //!
-//! - `query` has the [`Query`], and `options` its options, once for all who tell them. `prepare` resolves the names in
-//!   them and embeds the text; `when` reads the times that the text names.
+//! - `query` has the [`Query`], and `options` its options, once for all who tell them. `pieces` cuts a long
+//!   text, `prepare` resolves the names in them and embeds the text; `when` reads the times that the text names.
 //! - `search` is the searcher of one namespace, `multi_namespace` that of several, which a [`Scope`] names.
 //! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, and `rank`
 //!   turns evidence into scores.
-//! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates and what is out of date, and by
-//!   `arrange`, which joins messages to turns and sessions.
+//! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates, by `updates`, which recognizes what is out of
+//!   date (with the words in `change_words`), and by `arrange`, which joins messages to turns and sessions.
 //!
 //! A loaded namespace is a `namespace`, with the `vectors` and the rows (`row_filter`) of its index. `unindexed` has the
 //! messages that are not embedded yet, `metadata` those that a filter on metadata matches. `load` reads a namespace from
@@ -19,6 +19,7 @@
 //! here writes to the store.
 
 mod options;
+mod pieces;
 mod prepare;
 mod query;
 mod when;
@@ -31,9 +32,11 @@ mod rank;
 mod statistics;
 
 mod arrange;
+mod change_words;
 mod find;
 mod hit;
 mod same_text;
+mod updates;
 
 mod changes;
 mod load;
@@ -54,11 +57,11 @@ pub(crate) use multi_namespace::{LoadedHandle, Member, MultiNamespaceSearch};
 pub(crate) use namespace::LoadedMessages;
 pub use options::{MAX_K, QueryOptions, RankingStrategy, TimeUse, Unit};
 pub(crate) use prepare::{PreparedQuery, embed_query};
-pub(crate) use query::check_query_text;
 pub use query::{MAX_QUERY_BYTES, Query};
+pub(crate) use query::{MessageParts, check_query_text};
 pub(crate) use rank::Ranked;
-pub(crate) use same_text::superseding_pairs;
 pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher};
 pub(crate) use unindexed::Unindexed;
+pub(crate) use updates::{Asked, superseding_pairs};
 pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};
 pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};

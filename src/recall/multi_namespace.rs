@@ -7,6 +7,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -18,7 +19,7 @@ use super::{
     namespace::LoadedMessages,
     options::RankingStrategy,
     prepare::PreparedQuery,
-    rank::{Candidate, Ranked, answerability},
+    rank::{Candidate, Ranked},
     search::{Found, IndexSearch, Origin, SearchOutcome, SearchResources, Searcher},
     statistics::ScoreStatistics,
 };
@@ -139,6 +140,8 @@ pub(crate) struct MultiNamespaceSearch<'s> {
     resources: SearchResources<'s>,
     context: SearchContext,
     keeps_vectors: bool,
+    /// True if the next walk begins with the last namespace.
+    is_backward: bool,
     /// The vectors of the last search's candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
 }
@@ -162,13 +165,14 @@ impl<'s> MultiNamespaceSearch<'s> {
             resources,
             context: SearchContext::default(),
             keeps_vectors: Depth::of(&query.query.options).vectors > 0,
+            is_backward: false,
             vectors: HashMap::new(),
         };
         search.context = SearchContext::of(search.collection()?);
         Ok(search)
     }
 
-    fn collection(&self) -> Result<Collection> {
+    fn collection(&mut self) -> Result<Collection> {
         let (mut collection, mut context) = (Collection::default(), SearchContext::default());
         if self.query.strategy == RankingStrategy::Dense {
             return Ok(collection);
@@ -178,15 +182,19 @@ impl<'s> MultiNamespaceSearch<'s> {
             let LoadedMessages { index, unindexed } = (*loaded).as_ref();
             let (index, query) = (index.read(), &walk.query);
             let unindexed = query.unindexed(unindexed, index.language, self.resources.store)?;
-            index.lexical.add_to(&mut collection, context.terms(index.language, query), unindexed.terms());
+            index.lexical.add_to(&mut collection, &context.terms(index.language, query).whole, unindexed.terms());
         }
         Ok(collection)
     }
 
-    fn walk(&self) -> Result<Walk<'s>> {
-        let MultiNamespaceSearch { load, resources, .. } = *self;
+    /// Begins a walk over the namespaces, with those that the last one ended with: they are the ones that are still loaded if not all
+    /// of them fit in memory.
+    fn walk(&mut self) -> Result<Walk<'s>> {
+        let MultiNamespaceSearch { members, load, resources, is_backward, .. } = *self;
+        self.is_backward = !is_backward;
         let (query, snapshot) = (self.query.clone(), resources.store.read()?);
-        Ok(Walk { members: (0..).zip(self.members), query, snapshot, load, resources, is_cut_short: false })
+        let rest = 0..members.len() as u32;
+        Ok(Walk { members, rest, is_backward, query, snapshot, load, resources, is_cut_short: false })
     }
 }
 
@@ -205,10 +213,12 @@ impl Searcher for MultiNamespaceSearch<'_> {
             languages[origin as usize] = found.language;
             pooled.add(origin, found);
         }
-        let PooledEvidence { candidates, vectors, statistics, pending, cut_short, is_exhaustive } = pooled;
+        let PooledEvidence { candidates, vectors, statistics, word_rarity, pending, cut_short, is_exhaustive } = pooled;
         self.vectors = vectors;
         let statistics = ScoreStatistics::pooled(&statistics);
-        let ranked = self.query.ranker(&statistics, &self.weights).rank(candidates);
+        let ranker = self.query.ranker(&statistics, &self.weights);
+        let answerability = ranker.answerability(&candidates);
+        let ranked = ranker.rank(candidates);
         let origins = self.members.iter().zip(languages).map(|(member, language)| Origin {
             namespace: member.id,
             name: Some(member.name.clone()),
@@ -216,7 +226,8 @@ impl Searcher for MultiNamespaceSearch<'_> {
         });
         Ok(SearchOutcome {
             origins: origins.collect(),
-            answerability: answerability(&ranked, &statistics),
+            answerability,
+            word_rarity,
             pending,
             cut_short: cut_short || walk.is_cut_short,
             is_exhaustive,
@@ -232,7 +243,10 @@ impl Searcher for MultiNamespaceSearch<'_> {
 
 /// The namespaces that have the query's session, loaded one after the other.
 struct Walk<'s> {
-    members: std::iter::Zip<std::ops::RangeFrom<u32>, std::slice::Iter<'s, Member>>,
+    members: &'s [Member],
+    /// The positions of those that are left.
+    rest: Range<u32>,
+    is_backward: bool,
     /// The query for the namespace that was loaded last.
     query: PreparedQuery<'s>,
     snapshot: Snapshot,
@@ -245,8 +259,9 @@ struct Walk<'s> {
 impl Walk<'_> {
     /// Loads the next namespace, and prepares the query for it. Returns it with its position.
     fn next(&mut self) -> Result<Option<(u32, LoadedHandle)>> {
-        for (origin, member) in self.members.by_ref() {
-            if origin > 0 && is_past(self.query.deadline) {
+        while let Some(origin) = if self.is_backward { self.rest.next_back() } else { self.rest.next() } {
+            let member = &self.members[origin as usize];
+            if self.rest.len() + 1 < self.members.len() && is_past(self.query.deadline) {
                 self.is_cut_short = true;
                 return Ok(None);
             }
@@ -268,6 +283,7 @@ struct PooledEvidence {
     /// The vectors of candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
     statistics: Vec<ScoreStatistics>,
+    word_rarity: HashMap<u64, f32>,
     pending: usize,
     cut_short: bool,
     is_exhaustive: bool,
@@ -278,6 +294,7 @@ impl PooledEvidence {
         self.vectors.extend(found.vectors.into_iter().map(|(row, vector)| ((origin, row), vector)));
         self.candidates.extend(found.candidates);
         self.statistics.push(found.statistics);
+        self.word_rarity.extend(found.word_rarity);
         self.pending += found.pending;
         self.cut_short |= found.cut_short;
         self.is_exhaustive &= found.is_exhaustive;

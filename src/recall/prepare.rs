@@ -9,6 +9,7 @@ use std::{
 use super::{
     metadata::{MatchingMessages, MetadataSets},
     options::{RankingStrategy, TimeUse},
+    pieces::{QueryPiece, pieces},
     query::Query,
     rank::Ranker,
     row_filter::Filter,
@@ -27,14 +28,21 @@ use crate::{
 
 /// The number of bytes of a query whose words are looked for in the model's vocabulary.
 const VOCABULARY_BYTES: usize = 1000;
+/// The most chunks of a text that are embedded, half of them from its end.
+const MAX_CHUNKS: usize = 16;
+/// The number of pieces of a query whose nearest messages are searched for. All pieces are evidence for what is found.
+const SEARCHED_PIECES: usize = 4;
 
 /// A query prepared for the indexes.
 #[derive(Clone)]
 pub(crate) struct PreparedQuery<'a> {
     pub(crate) query: &'a Query,
     pub(crate) namespace: NamespaceId,
-    /// One vector for each chunk of the text; none if words alone are searched.
+    /// The vectors whose nearest messages are searched for: one for each chunk of the text, or of its first pieces; none if
+    /// words alone are searched.
     pub(super) vectors: Vec<Vec<f32>>,
+    /// The pieces of the text. None if it is ranked as one.
+    pub(super) pieces: Vec<QueryPiece>,
     /// The query's filter, with the times that its text names if those filter.
     pub(super) filter: Filter,
     /// The number of the filter's session.
@@ -184,8 +192,8 @@ impl<'a> PreparedQuery<'a> {
 
     /// Returns what candidates of the query are ranked by.
     pub(super) fn ranker<'r>(&'r self, statistics: &'r ScoreStatistics, weights: &'r [f32]) -> Ranker<'r> {
-        let PreparedQuery { strategy, known_words, ref spans, now, .. } = *self;
-        Ranker { options: &self.query.options, strategy, known_words, statistics, weights, spans, now }
+        let PreparedQuery { strategy, known_words, ref pieces, ref spans, now, .. } = *self;
+        Ranker { options: &self.query.options, strategy, known_words, pieces, statistics, weights, spans, now }
     }
 
     fn unresolved(query: &'a Query, namespace: NamespaceId) -> Self {
@@ -193,6 +201,7 @@ impl<'a> PreparedQuery<'a> {
             query,
             namespace,
             vectors: Vec::new(),
+            pieces: Vec::new(),
             filter: Filter::of(&query.options),
             session: None,
             ids: None,
@@ -239,7 +248,17 @@ impl<'a> PreparedQuery<'a> {
         let reserve = self.query.budget.filter(|_| answers_by_words).unwrap_or_default() / 4;
         let deadline = self.deadline.map(|deadline| deadline.checked_sub(reserve).unwrap_or(deadline));
         let has_vocabulary = self.strategy == RankingStrategy::Hybrid && self.query.options.vocabulary;
-        let query = QueryText { text: self.query.text.clone(), has_vocabulary, deadline };
+        let asked = self.query;
+        let text = &asked.text;
+        if self.strategy == RankingStrategy::Hybrid {
+            let unembedded = |piece| QueryPiece { piece, vectors: Vec::new(), known_words: 1.0 };
+            self.pieces = pieces(text).into_iter().map(unembedded).collect();
+        }
+        let texts: Vec<String> = match &self.pieces[..] {
+            [] => vec![text.clone()],
+            pieces => pieces.iter().map(|piece| text[piece.piece.range.clone()].to_owned()).collect(),
+        };
+        let query = QueryTexts { texts, has_vocabulary, deadline };
         let embedded = match deadline {
             None => query.embed(&**embedder, |part| self.take(part)),
             Some(deadline) => {
@@ -273,6 +292,7 @@ impl<'a> PreparedQuery<'a> {
             Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(deadline)) => {
                 tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
                 self.vectors.clear();
+                self.pieces.clear();
                 self.strategy = RankingStrategy::Lexical;
                 self.is_late = true;
                 Ok(())
@@ -281,10 +301,17 @@ impl<'a> PreparedQuery<'a> {
         }
     }
 
-    fn take(&mut self, part: EmbeddedPart) {
-        match part {
-            EmbeddedPart::KnownWords(share) => self.known_words = share,
-            EmbeddedPart::Vector(vector) => self.vectors.push(vector),
+    fn take(&mut self, (at, part): (usize, EmbeddedPart)) {
+        match (self.pieces.get_mut(at), part) {
+            (None, EmbeddedPart::KnownWords(share)) => self.known_words = share,
+            (None, EmbeddedPart::Vector(vector)) => self.vectors.push(vector),
+            (Some(piece), EmbeddedPart::KnownWords(share)) => piece.known_words = share,
+            (Some(piece), EmbeddedPart::Vector(vector)) => {
+                if at < SEARCHED_PIECES {
+                    self.vectors.push(vector.clone());
+                }
+                piece.vectors.push(vector);
+            }
         }
     }
 }
@@ -292,15 +319,15 @@ impl<'a> PreparedQuery<'a> {
 /// Work for another thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The text of a query that is to be embedded.
-struct QueryText {
-    text: String,
+/// The texts of a query that are to be embedded: the whole, or its pieces.
+struct QueryTexts {
+    texts: Vec<String>,
     /// Whether the share of words is wanted that the model knows.
     has_vocabulary: bool,
     deadline: Option<Instant>,
 }
 
-/// A result of the embedder for a query.
+/// A result of the embedder for a text of a query.
 enum EmbeddedPart {
     /// The share of its letters in words that the model knows.
     KnownWords(f32),
@@ -308,29 +335,40 @@ enum EmbeddedPart {
     Vector(Vec<f32>),
 }
 
-impl QueryText {
-    /// Embeds the chunks until the deadline, at least the first, and passes on each result.
+impl QueryTexts {
+    /// Embeds the chunks until the deadline, at least the first, and passes on each result with the position of its text.
     ///
     /// # Errors
     /// [`Error::DeadlineExceeded`]: chunks are missing. Those of the embedder.
-    fn embed(&self, embedder: &dyn Embedder, mut take: impl FnMut(EmbeddedPart)) -> Result<()> {
-        if self.has_vocabulary {
-            let begin = &self.text[..self.text.floor_char_boundary(VOCABULARY_BYTES)];
-            take(EmbeddedPart::KnownWords(embed::known_words(embedder, begin)));
-        }
-        for (at, window) in embed::windows(embedder, &self.text)?.into_iter().enumerate() {
-            if at > 0 && is_over(self.deadline) {
-                return Err(Error::DeadlineExceeded);
+    fn embed(&self, embedder: &dyn Embedder, mut take: impl FnMut((usize, EmbeddedPart))) -> Result<()> {
+        for (at, text) in self.texts.iter().enumerate() {
+            if self.has_vocabulary {
+                let begin = &text[..text.floor_char_boundary(VOCABULARY_BYTES)];
+                take((at, EmbeddedPart::KnownWords(embed::known_words(embedder, begin))));
             }
-            take(EmbeddedPart::Vector(embed::query_before(embedder, window, self.deadline)?));
+            for (number, chunk) in chunks(embedder, text)?.into_iter().enumerate() {
+                if at + number > 0 && is_over(self.deadline) {
+                    return Err(Error::DeadlineExceeded);
+                }
+                take((at, EmbeddedPart::Vector(embed::query_before(embedder, chunk, self.deadline)?)));
+            }
         }
         Ok(())
     }
 }
 
+/// Returns the chunks of a text that are embedded: the first and the last, if there are many.
+fn chunks<'t>(embedder: &dyn Embedder, text: &'t str) -> Result<Vec<&'t str>> {
+    let mut chunks = embed::windows(embedder, text)?;
+    if chunks.len() > MAX_CHUNKS {
+        chunks.drain(MAX_CHUNKS / 2..chunks.len() - MAX_CHUNKS / 2);
+    }
+    Ok(chunks)
+}
+
 /// Embeds a query's text: one vector for each chunk.
 pub(crate) fn embed_query(embedder: &dyn Embedder, text: &str) -> Result<Vec<Vec<f32>>> {
-    embed::windows(embedder, text)?.into_iter().map(|window| embed::query(embedder, window)).collect()
+    chunks(embedder, text)?.into_iter().map(|chunk| embed::query(embedder, chunk)).collect()
 }
 
 fn is_over(deadline: Option<Instant>) -> bool {

@@ -9,7 +9,9 @@ use crate::{
     config::Freshness,
     error::{Error, Result},
     filter::MetadataFilter,
-    message::{MAX_MESSAGE_BYTES, Role, Timestamp},
+    message::{MAX_MESSAGE_BYTES, Message, Role, Timestamp},
+    read_budget::ReadBudget,
+    store::SizedMessage,
 };
 
 /// The greatest number of bytes of a query's text: that of a message, so that every message can be a query.
@@ -34,11 +36,39 @@ pub struct Query {
     pub(crate) vector: Option<Vec<f32>>,
     /// `None`: as the engine was opened for.
     pub(crate) freshness: Option<Freshness>,
+    /// The parts of the messages that hits have.
+    pub(crate) parts: MessageParts,
+    /// The bytes that hits may take.
+    pub(crate) read_budget: Option<ReadBudget>,
+}
+
+/// The parts of its message that a hit has.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum MessageParts {
+    #[default]
+    All,
+    WithoutMetadata,
+    /// The id, the session, the role, the name and the times.
+    WithoutContent,
+}
+
+impl MessageParts {
+    /// Returns a message with these parts, and with the content that its hit is made of, and the bytes that it takes in the hit.
+    pub(super) fn of(self, sized: SizedMessage) -> (Message, usize) {
+        let SizedMessage { message, content_bytes, metadata_bytes } = sized;
+        let without_metadata = |message| Message { metadata: Map::new(), ..message };
+        match self {
+            MessageParts::All => (message, content_bytes + metadata_bytes),
+            MessageParts::WithoutMetadata => (without_metadata(message), content_bytes),
+            MessageParts::WithoutContent => (without_metadata(message), size_of::<Message>()),
+        }
+    }
 }
 
 impl Query {
-    /// Makes a query for the 10 best messages of the whole namespace. Text beyond the model's limit is split into
-    /// chunks; none is cut off. A recall refuses text of more than [`MAX_QUERY_BYTES`].
+    /// Makes a query for the 10 best messages of the whole namespace. A hybrid ranking cuts a text of more than two sentences
+    /// into pieces, and ranks a message by the piece that it answers best. Of a text beyond the model's limit the first and
+    /// the last 8 chunks are embedded; its words count all. A recall refuses text of more than [`MAX_QUERY_BYTES`].
     pub fn new(text: impl Into<String>) -> Self {
         Query::with_options(text, QueryOptions::default())
     }
@@ -53,6 +83,8 @@ impl Query {
             vector: None,
             budget: None,
             freshness: None,
+            parts: MessageParts::All,
+            read_budget: None,
         }
     }
 
@@ -251,6 +283,19 @@ impl Query {
     /// query, and a reranker. Default: no limit.
     pub fn within(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
+        self
+    }
+
+    /// Returns hits without the metadata of their messages, which filters still see.
+    #[doc(hidden)]
+    pub fn without_metadata(mut self) -> Self {
+        self.parts = MessageParts::WithoutMetadata;
+        self
+    }
+
+    /// Lets the recall fail, before it is in memory, if its hits have more bytes than a budget has left.
+    pub(crate) fn read_within(mut self, budget: &ReadBudget) -> Self {
+        self.read_budget = Some(budget.clone());
         self
     }
 

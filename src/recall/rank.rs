@@ -15,6 +15,9 @@
 //!   Where the model does not know the words of the query, as in another language, vectors count less and words more.
 //! - *neighbor*: a boost by the strongest lexical match within two turns. The maximum, not the sum: many weak matches
 //!   nearby count no more than one.
+//! - *whole*: for a query of several pieces. The three terms above are then those of the piece that the candidate answers
+//!   best, times the weight of the piece. Where several pieces say as much as the best one, as in a page of a diary, the
+//!   words of the whole text say more than any of them: its z-score is added, the more the more pieces there are.
 //! - *speaker*: a constant for messages by a speaker whom the query names.
 //! - *question*: a deduction for messages that ask, because a question rarely answers one.
 //! - *length*: a deduction for a message of fewer words than it takes to say something, the more the fewer it has. Longer
@@ -35,7 +38,8 @@ use std::ops::{Range, RangeInclusive};
 use super::{
     hit::ScoreBreakdown,
     options::{QueryOptions, RankingStrategy},
-    statistics::ScoreStatistics,
+    pieces::{self, QueryPiece},
+    statistics::{Bm25Statistics, ScoreStatistics},
     when::TimeSpan,
 };
 use crate::message::{Role, Timestamp};
@@ -58,6 +62,11 @@ const KNOWN_WORDS: RangeInclusive<f32> = 0.5..=0.7;
 /// The factors of [`DENSE`] and [`LEXICAL`] where the model knows none of the query's words.
 const UNKNOWN_DENSE: f32 = 0.1;
 const UNKNOWN_LEXICAL: f32 = 4.0;
+/// The weight of the words of the whole text beside those of its pieces: this times a power of the number of pieces that say
+/// as much as the best one, up to a limit.
+const WHOLE: f32 = 0.3;
+const WHOLE_POWER: i32 = 4;
+const MOST_WHOLE: f32 = 30.0;
 /// The constant k of reciprocal-rank fusion.
 const RANK_OFFSET: f32 = 60.0;
 
@@ -97,6 +106,26 @@ pub(crate) struct Candidate {
     pub(crate) created_at: Option<Timestamp>,
     /// The bytes of its best chunk, if it has several.
     pub(crate) passage: Option<Range<u32>>,
+    /// The evidence for each scored piece of a query of several.
+    pub(super) pieces: Vec<PieceEvidence>,
+}
+
+/// The evidence for a candidate of one piece of a query, as that of the whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PieceEvidence {
+    pub(super) row: Option<u32>,
+    pub(super) cosine: f32,
+    pub(super) bm25: f32,
+    pub(super) neighbor_bm25: f32,
+    pub(super) boosted_by: Option<u64>,
+    pub(super) passage: Option<Range<u32>>,
+}
+
+impl From<Candidate> for PieceEvidence {
+    fn from(candidate: Candidate) -> Self {
+        let Candidate { row, cosine, bm25, neighbor_bm25, boosted_by, passage, .. } = candidate;
+        PieceEvidence { row, cosine, bm25, neighbor_bm25, boosted_by, passage }
+    }
 }
 
 /// A candidate with its score.
@@ -118,6 +147,7 @@ pub(super) struct Ranker<'a> {
     pub(super) strategy: RankingStrategy,
     /// The share of the query's letters in words that the model knows.
     pub(super) known_words: f32,
+    pub(super) pieces: &'a [QueryPiece],
     pub(super) statistics: &'a ScoreStatistics,
     /// The weight of each namespace; if there is none, they are all 1.
     pub(super) weights: &'a [f32],
@@ -131,6 +161,7 @@ impl Ranker<'_> {
     /// Messages without any term of a lexical query come newest first.
     pub(super) fn rank(&self, mut candidates: Vec<Candidate>) -> Vec<Ranked> {
         let Ranker { strategy, statistics, weights, .. } = *self;
+        let piece_weights = self.piece_weights();
         candidates.sort_unstable_by_key(|candidate| (candidate.seq, candidate.origin));
         let cosine = |candidate: &Candidate| candidate.row.map(|_| candidate.cosine);
         let dense_ranks = ranks(&candidates, cosine);
@@ -138,7 +169,7 @@ impl Ranker<'_> {
         let cosines = Extent::of(candidates.iter().filter_map(cosine));
         let bm25s = Extent::of(candidates.iter().map(|candidate| candidate.bm25));
         let by_chance = statistics.best_by_chance();
-        let mut scored: Vec<(f32, ScoreBreakdown)> = candidates
+        let mut scored: Vec<(f32, ScoreBreakdown, Option<usize>)> = candidates
             .iter()
             .enumerate()
             .map(|(at, candidate)| {
@@ -151,11 +182,13 @@ impl Ranker<'_> {
                     ..ScoreBreakdown::default()
                 };
                 let weight = weights.get(candidate.origin as usize).copied().unwrap_or(1.0);
+                let mut piece = None;
                 let score = match strategy {
                     RankingStrategy::Hybrid => {
                         // The hybrid score is the logarithm of odds, by how its weights were fitted.
                         breakdown.weight = weight.ln();
-                        self.hybrid(candidate, by_chance, &mut breakdown) + breakdown.weight
+                        piece = self.set_content(candidate, by_chance, &piece_weights, &mut breakdown);
+                        self.hybrid(candidate, &mut breakdown) + breakdown.weight
                     }
                     RankingStrategy::Dense => candidate.cosine,
                     RankingStrategy::Lexical => candidate.bm25,
@@ -169,7 +202,7 @@ impl Ranker<'_> {
                         by_vectors + (1.0 - share) * bm25s.scaled(candidate.bm25)
                     }
                 };
-                (if strategy == RankingStrategy::Hybrid { score } else { score * weight }, breakdown)
+                (if strategy == RankingStrategy::Hybrid { score } else { score * weight }, breakdown, piece)
             })
             .collect();
         let is_lexical = strategy == RankingStrategy::Lexical;
@@ -182,33 +215,89 @@ impl Ranker<'_> {
         let mut order: Vec<_> = candidates.iter().enumerate().map(key).collect();
         order.sort_unstable();
         let ranked = order.into_iter().map(|(.., at)| {
-            let (candidate, (score, breakdown)) = (&candidates[at], std::mem::take(&mut scored[at]));
+            let (candidate, (score, breakdown, piece)) = (&mut candidates[at], std::mem::take(&mut scored[at]));
+            let whole = PieceEvidence {
+                row: candidate.row,
+                cosine: candidate.cosine,
+                boosted_by: candidate.boosted_by,
+                passage: candidate.passage.take(),
+                ..PieceEvidence::default()
+            };
+            let PieceEvidence { row, cosine, boosted_by, passage, .. } =
+                piece.map_or(whole, |piece| candidate.pieces.swap_remove(piece));
             Ranked {
                 origin: candidate.origin,
                 seq: candidate.seq,
-                row: candidate.row,
+                row,
                 score,
-                similarity: candidate.cosine,
-                boosted_by: candidate.boosted_by.filter(|_| breakdown.neighbor > 0.0),
-                passage: candidate.passage.clone(),
+                similarity: cosine,
+                boosted_by: boosted_by.filter(|_| breakdown.neighbor > 0.0),
+                passage,
                 breakdown,
             }
         });
         ranked.collect()
     }
 
-    /// Sets the terms of the hybrid score. Returns their sum, without the weight of the namespace.
-    fn hybrid(&self, candidate: &Candidate, by_chance: f32, breakdown: &mut ScoreBreakdown) -> f32 {
-        let Ranker { options, statistics, spans, now, .. } = *self;
-        let (dense, lexical) = self.evidence_weights();
+    /// Sets the terms of the hybrid score for the content: those of the piece that the candidate answers best, if the query
+    /// has several. Returns its position among the candidate's pieces.
+    fn set_content(
+        &self,
+        candidate: &Candidate,
+        by_chance: f32,
+        piece_weights: &[f32],
+        breakdown: &mut ScoreBreakdown,
+    ) -> Option<usize> {
+        let statistics = self.statistics;
+        let set = |[dense, lexical, neighbor]: [f32; 3], breakdown: &mut ScoreBreakdown| {
+            (breakdown.dense, breakdown.lexical, breakdown.neighbor) = (dense, lexical, neighbor);
+        };
+        if candidate.pieces.is_empty() {
+            let deviations =
+                candidate.row.map(|_| statistics.deviations(candidate.cosine, candidate.chunks) / by_chance);
+            let bm25 = (&statistics.bm25, candidate.bm25, candidate.neighbor_bm25);
+            set(self.content(deviations, bm25, self.known_words), breakdown);
+            return None;
+        }
+        let of_piece = |(at, evidence): (usize, &PieceEvidence)| {
+            let position = statistics.scored[at];
+            let (of_piece, weight) = (&statistics.pieces[position], piece_weights[position]);
+            let deviations = evidence.row.map(|_| of_piece.deviations(evidence.cosine, candidate.chunks) / by_chance);
+            let bm25 = (&of_piece.bm25, evidence.bm25, evidence.neighbor_bm25);
+            let content = self.content(deviations, bm25, self.pieces[position].known_words);
+            (at, position, content.map(|term| weight * term))
+        };
+        let scored = candidate.pieces.iter().enumerate().filter(|(at, _)| piece_weights[statistics.scored[*at]] > 0.0);
+        let sum = |content: &[f32; 3]| content.iter().sum::<f32>();
+        let best = scored.map(of_piece).max_by(|(.., a), (.., b)| sum(a).total_cmp(&sum(b)))?;
+        let (at, position, content) = best;
+        set(content, breakdown);
+        breakdown.coverage = statistics.pieces[position].bm25.coverage(candidate.pieces[at].bm25);
+        breakdown.piece = Some(self.pieces[position].piece.range.clone());
+        let alike = piece_weights.iter().map(|weight| weight * weight).sum::<f32>() - 1.0;
+        breakdown.whole =
+            (WHOLE * alike.powi(WHOLE_POWER)).min(MOST_WHOLE) * statistics.bm25.deviations(candidate.bm25);
+        Some(at)
+    }
+
+    /// The terms of vectors, words and neighbors. `deviations` is the z-score of the cosine over that of the best by
+    /// chance; `bm25` the statistics, the message's own score and its neighbors'.
+    fn content(
+        &self,
+        deviations: Option<f32>,
+        (statistics, bm25, neighbor_bm25): (&Bm25Statistics, f32, f32),
+        known_words: f32,
+    ) -> [f32; 3] {
+        let (dense, lexical) = self.evidence_weights(known_words);
         // A message without a vector is ranked as if its cosine were the mean.
-        if candidate.row.is_some() {
-            breakdown.dense = dense * (statistics.deviations(candidate.cosine, candidate.chunks) / by_chance);
-        }
-        breakdown.lexical = lexical * statistics.bm25.strength(candidate.bm25);
-        if options.neighbors {
-            breakdown.neighbor = NEIGHBOR * statistics.bm25.strength(candidate.neighbor_bm25);
-        }
+        let dense = deviations.map_or(0.0, |deviations| dense * deviations);
+        let neighbor = if self.options.neighbors { NEIGHBOR * statistics.strength(neighbor_bm25) } else { 0.0 };
+        [dense, lexical * statistics.strength(bm25), neighbor]
+    }
+
+    /// Sets the other terms of the hybrid score. Returns the sum of all, without the weight of the namespace.
+    fn hybrid(&self, candidate: &Candidate, breakdown: &mut ScoreBreakdown) -> f32 {
+        let Ranker { options, statistics, spans, now, .. } = *self;
         if options.speakers && candidate.is_named {
             breakdown.speaker = SPEAKER;
         }
@@ -229,16 +318,55 @@ impl Ranker<'_> {
                 breakdown.recency = RECENCY * (-age_s / half_life.as_secs_f32()).exp2();
             }
         }
-        let content = breakdown.dense + breakdown.lexical + breakdown.neighbor;
+        let content = breakdown.dense + breakdown.lexical + breakdown.neighbor + breakdown.whole;
         let message = breakdown.speaker + breakdown.question + breakdown.length;
         content + message + breakdown.time + breakdown.recency
     }
 
+    /// The probability, 0 to 1, that the namespace has something about the query, or about the most important piece of it.
+    pub(super) fn answerability(&self, candidates: &[Candidate]) -> f32 {
+        if candidates.is_empty() {
+            return 0.0;
+        }
+        let statistics = self.statistics;
+        let best =
+            |evidence: &dyn Fn(&Candidate) -> f32| candidates.iter().map(evidence).fold(f32::NEG_INFINITY, f32::max);
+        let weights = self.piece_weights();
+        let most_important = (0..statistics.scored.len())
+            .max_by(|&a, &b| weights[statistics.scored[a]].total_cmp(&weights[statistics.scored[b]]));
+        let (coverage, cosine, mean) = match most_important {
+            None => (
+                best(&|candidate| statistics.bm25.coverage(candidate.bm25)),
+                best(&|candidate| candidate.cosine),
+                statistics.mean,
+            ),
+            Some(at) => {
+                let of_piece = &statistics.pieces[statistics.scored[at]];
+                (
+                    best(&|candidate| of_piece.bm25.coverage(candidate.pieces[at].bm25)),
+                    best(&|candidate| candidate.pieces[at].cosine),
+                    of_piece.mean,
+                )
+            }
+        };
+        let cosine = cosine - (mean - UNRELATED_COSINE).max(0.0);
+        let by_chance = ANSWER_INTERCEPT + ANSWER_ROWS * (statistics.rows.clamp(1, MOST_ANSWER_ROWS) as f32).ln();
+        let logit = ANSWER_COVERAGE * coverage + ANSWER_COSINE * cosine + by_chance;
+        1.0 / (1.0 + (-logit).exp())
+    }
+
+    /// The weight of each piece of the query; none if it is ranked as one.
+    fn piece_weights(&self) -> Vec<f32> {
+        let pieces: Vec<_> = self.pieces.iter().map(|piece| piece.piece.clone()).collect();
+        let information: Vec<f32> = self.statistics.pieces.iter().map(|piece| piece.bm25.information()).collect();
+        pieces::weights(&pieces, &information)
+    }
+
     /// The weights of vectors and of words, by how far the model knows the words of the query.
-    fn evidence_weights(&self) -> (f32, f32) {
+    fn evidence_weights(&self, known_words: f32) -> (f32, f32) {
         let (none, all) = KNOWN_WORDS.into_inner();
         let known = match self.options.vocabulary {
-            true => ((self.known_words - none) / (all - none)).clamp(0.0, 1.0),
+            true => ((known_words - none) / (all - none)).clamp(0.0, 1.0),
             false => 1.0,
         };
         let between = |unknown: f32| unknown + (1.0 - unknown) * known;
@@ -281,19 +409,6 @@ impl Extent {
     }
 }
 
-/// The probability, 0 to 1, that the namespace has something about the query. `ranked` are its candidates.
-pub(super) fn answerability(ranked: &[Ranked], statistics: &ScoreStatistics) -> f32 {
-    if ranked.is_empty() {
-        return 0.0;
-    }
-    let best = |evidence: fn(&Ranked) -> f32| ranked.iter().map(evidence).fold(f32::NEG_INFINITY, f32::max);
-    let coverage = best(|hit| hit.breakdown.coverage);
-    let cosine = best(|hit| hit.similarity) - (statistics.mean - UNRELATED_COSINE).max(0.0);
-    let by_chance = ANSWER_INTERCEPT + ANSWER_ROWS * (statistics.rows.clamp(1, MOST_ANSWER_ROWS) as f32).ln();
-    let logit = ANSWER_COVERAGE * coverage + ANSWER_COSINE * cosine + by_chance;
-    1.0 / (1.0 + (-logit).exp())
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -326,6 +441,7 @@ mod tests {
                 length: 0.0,
                 created_at,
                 passage: None,
+                pieces: Vec::new(),
             };
             let options = QueryOptions { half_life: Some(half_life), ..QueryOptions::default() };
             let statistics = ScoreStatistics::default();
@@ -333,6 +449,7 @@ mod tests {
                 options: &options,
                 strategy: RankingStrategy::Hybrid,
                 known_words: 1.0,
+                pieces: &[],
                 statistics: &statistics,
                 weights: &[],
                 spans: &[],

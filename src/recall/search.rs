@@ -4,6 +4,8 @@
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
 //! repeated.
 
+use std::collections::HashMap;
+
 use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -12,7 +14,7 @@ use super::{
     namespace::{NamespaceIndex, best_scores},
     options::RankingStrategy,
     prepare::PreparedQuery,
-    rank::{Candidate, Ranked, answerability},
+    rank::{Candidate, Ranked},
     statistics::ScoreStatistics,
     unindexed::{Unindexed, UnindexedMessages},
     vectors::Vectors,
@@ -49,6 +51,8 @@ pub(crate) struct SearchOutcome {
     /// The namespaces that were searched, by the origins of the candidates.
     pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
+    /// How rare each term of the query is.
+    pub(super) word_rarity: HashMap<u64, f32>,
     /// The number of unindexed messages that the filter allows.
     pub(super) pending: usize,
     /// The deadline cut the search short.
@@ -101,10 +105,13 @@ impl Searcher for NamespaceSearch<'_> {
         let query = self.index.query;
         let found = self.index.find(messages, &mut self.context)?;
         self.rows_reused = found.rows_reused;
-        let ranked = query.ranker(&found.statistics, &[]).rank(found.candidates);
+        let ranker = query.ranker(&found.statistics, &[]);
+        let answerability = ranker.answerability(&found.candidates);
+        let ranked = ranker.rank(found.candidates);
         Ok(SearchOutcome {
             origins: vec![Origin { namespace: query.namespace, name: None, language: found.language }],
-            answerability: answerability(&ranked, &found.statistics),
+            answerability,
+            word_rarity: found.word_rarity.into_iter().collect(),
             pending: found.pending,
             cut_short: found.cut_short,
             is_exhaustive: found.is_exhaustive,
@@ -134,6 +141,7 @@ pub(super) struct IndexSearch<'s> {
 pub(super) struct Found {
     pub(super) candidates: Vec<Candidate>,
     pub(super) statistics: ScoreStatistics,
+    pub(super) word_rarity: Vec<(u64, f32)>,
     /// The rows of the candidates and their vectors, if they are kept.
     pub(super) vectors: Vec<(u32, Vec<f32>)>,
     pub(super) language: Language,
@@ -210,6 +218,7 @@ impl<'s> IndexSearch<'s> {
         Ok(Some(Found {
             candidates: gathered.candidates,
             statistics: gathered.statistics,
+            word_rarity: gathered.word_rarity,
             vectors,
             language: index.language,
             rows_reused: index.rows_reused,

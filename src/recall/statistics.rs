@@ -23,36 +23,80 @@ pub(crate) struct ScoreStatistics {
     pub(crate) rows: usize,
     pub(crate) bm25: Bm25Statistics,
     pub(crate) lengths: TypicalLengths,
+    /// Those of each piece of the query.
+    pub(super) pieces: Vec<PieceStatistics>,
+    /// The pieces that candidates have evidence for, by their positions.
+    pub(super) scored: Vec<usize>,
+}
+
+/// Statistics of the evidence for one piece of a query, as those for the whole.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PieceStatistics {
+    pub(super) mean: f32,
+    pub(super) deviation: f32,
+    pub(super) bm25: Bm25Statistics,
 }
 
 impl ScoreStatistics {
     /// The statistics of several namespaces together.
     pub(super) fn pooled(parts: &[ScoreStatistics]) -> Self {
         let rows: usize = parts.iter().map(|part| part.rows).sum();
-        let over_rows = |value: &dyn Fn(&ScoreStatistics) -> f64| {
-            parts.iter().map(|part| part.rows as f64 * value(part)).sum::<f64>() / rows.max(1) as f64
+        let moments = |of: &dyn Fn(&ScoreStatistics) -> (f32, f32)| {
+            let over_rows = |value: &dyn Fn((f32, f32)) -> f64| {
+                parts.iter().map(|part| part.rows as f64 * value(of(part))).sum::<f64>() / rows.max(1) as f64
+            };
+            let mean = over_rows(&|(mean, _)| f64::from(mean));
+            let variance =
+                over_rows(&|(other, deviation)| f64::from(deviation).powi(2) + (f64::from(other) - mean).powi(2));
+            (mean as f32, variance.sqrt() as f32)
         };
-        let mean = over_rows(&|part| f64::from(part.mean));
-        let variance = over_rows(&|part| f64::from(part.deviation).powi(2) + (f64::from(part.mean) - mean).powi(2));
+        let (mean, deviation) = moments(&|part| (part.mean, part.deviation));
+        let first = parts.first().map_or(&[][..], |part| &part.pieces[..]);
+        let piece = |at: usize| {
+            let (mean, deviation) = moments(&|part| (part.pieces[at].mean, part.pieces[at].deviation));
+            let bm25 = Bm25Statistics::pooled(parts.iter().map(|part| &part.pieces[at].bm25));
+            PieceStatistics { mean, deviation, bm25 }
+        };
         ScoreStatistics {
-            mean: mean as f32,
-            deviation: variance.sqrt() as f32,
+            mean,
+            deviation,
             rows,
             bm25: Bm25Statistics::pooled(parts.iter().map(|part| &part.bm25)),
             lengths: TypicalLengths::pooled(parts.iter().map(|part| (&part.lengths, part.rows))),
+            pieces: (0..first.len()).map(piece).collect(),
+            scored: (0..first.len()).collect(),
         }
     }
 
     /// The z-score of a cosine, lowered for several chunks.
     pub(crate) fn deviations(&self, cosine: f32, chunks: u32) -> f32 {
-        let tries = if chunks > 1 { CHUNK_PENALTY * best_of(chunks as f32) } else { 0.0 };
-        (cosine - self.mean) / self.deviation.max(1e-3) - tries
+        deviations(cosine, self.mean, self.deviation, chunks)
     }
 
     /// The z-score that the best row reaches by chance.
     pub(crate) fn best_by_chance(&self) -> f32 {
         best_of(self.rows.max(10) as f32)
     }
+}
+
+impl PieceStatistics {
+    /// The z-score of a cosine, lowered for several chunks.
+    pub(super) fn deviations(&self, cosine: f32, chunks: u32) -> f32 {
+        deviations(cosine, self.mean, self.deviation, chunks)
+    }
+}
+
+fn deviations(cosine: f32, mean: f32, deviation: f32, chunks: u32) -> f32 {
+    let tries = if chunks > 1 { CHUNK_PENALTY * best_of(chunks as f32) } else { 0.0 };
+    (cosine - mean) / deviation.max(1e-3) - tries
+}
+
+/// The mean and the standard deviation of a query's cosines with the sampled rows.
+pub(super) fn mean_and_deviation(cosines: &[f32]) -> (f32, f32) {
+    let count = cosines.len().max(1) as f32;
+    let mean = cosines.iter().sum::<f32>() / count;
+    let variance = cosines.iter().map(|cosine| (cosine - mean).powi(2)).sum::<f32>() / count;
+    (mean, variance.sqrt())
 }
 
 /// The expected z-score of the best of `n` rows.
@@ -68,6 +112,8 @@ pub(crate) struct Bm25Statistics {
     rows: usize,
     /// An upper bound of any row's score.
     ideal: f32,
+    /// The greatest score.
+    best: f32,
     mean: f32,
     deviation: f32,
 }
@@ -75,23 +121,33 @@ pub(crate) struct Bm25Statistics {
 impl Bm25Statistics {
     /// The statistics of these scores, and of as many more scores of 0 as there are more rows.
     pub(super) fn new(scores: impl Iterator<Item = f32>, rows: usize, ideal: f32) -> Self {
-        let (sum, squares) =
-            scores.map(f64::from).fold((0.0, 0.0), |(sum, squares), score| (sum + score, squares + score * score));
-        Self::from_sums(sum, squares, rows, ideal)
+        let (sum, squares, best) = scores.fold((0.0, 0.0, 0.0f32), |(sum, squares, best), score| {
+            let wide = f64::from(score);
+            (sum + wide, squares + wide * wide, best.max(score))
+        });
+        Self::from_sums(sum, squares, rows, ideal, best)
+    }
+
+    /// How much the query says that a row has something about: by the rarity of its terms, and of those that the best row
+    /// has.
+    pub(super) fn information(&self) -> f32 {
+        (self.ideal * self.best).sqrt()
     }
 
     fn pooled<'a>(parts: impl Iterator<Item = &'a Bm25Statistics>) -> Self {
-        let (sum, squares, rows, ideal) = parts.fold((0.0, 0.0, 0, 0.0f32), |(sum, squares, rows, ideal), part| {
-            (sum + part.sum, squares + part.squares, rows + part.rows, ideal.max(part.ideal))
-        });
-        Self::from_sums(sum, squares, rows, ideal)
+        let (mut sum, mut squares, mut rows, mut ideal, mut best) = (0.0, 0.0, 0, 0.0f32, 0.0f32);
+        for part in parts {
+            (sum, squares, rows) = (sum + part.sum, squares + part.squares, rows + part.rows);
+            (ideal, best) = (ideal.max(part.ideal), best.max(part.best));
+        }
+        Self::from_sums(sum, squares, rows, ideal, best)
     }
 
-    fn from_sums(sum: f64, squares: f64, rows: usize, ideal: f32) -> Self {
+    fn from_sums(sum: f64, squares: f64, rows: usize, ideal: f32, best: f32) -> Self {
         let count = rows.max(1) as f64;
         let mean = sum / count;
         let deviation = (squares / count - mean * mean).max(0.0).sqrt();
-        Bm25Statistics { sum, squares, rows, ideal, mean: mean as f32, deviation: deviation as f32 }
+        Bm25Statistics { sum, squares, rows, ideal, best, mean: mean as f32, deviation: deviation as f32 }
     }
 
     /// The share of the query's terms that a row with this score has.
@@ -104,8 +160,12 @@ impl Bm25Statistics {
         if bm25 <= 0.0 {
             return 0.0;
         }
-        let deviations = (bm25 - self.mean) / self.deviation.max(1e-6);
-        deviations.max(0.0) * self.coverage(bm25).clamp(0.0, 1.0).sqrt()
+        self.deviations(bm25) * self.coverage(bm25).clamp(0.0, 1.0).sqrt()
+    }
+
+    /// The z-score of a row with this score; 0 below the mean.
+    pub(super) fn deviations(&self, bm25: f32) -> f32 {
+        ((bm25 - self.mean) / self.deviation.max(1e-6)).max(0.0)
     }
 }
 

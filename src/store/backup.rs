@@ -49,7 +49,7 @@ impl Store {
             Kind::InMemory => None,
             _ => Some(open::access(&self.path)?),
         };
-        let (new, Opened { mut database, pages, .. }) = open::create(path, like.as_ref(), config)?;
+        let (new, Opened { mut database, pages, .. }) = open::create(path, config)?;
         pages.set_in_steps(true);
         copy::copy(snapshot.tables(), &database).map_err(|error| pages.explain(error))?;
         drop(snapshot);
@@ -71,13 +71,14 @@ impl Store {
     /// step.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::Corrupted`], [`Error::Storage`].
+    /// [`Error::ReadOnly`], [`Error::DatabaseMoved`], [`Error::Corrupted`], [`Error::Storage`].
     pub(crate) fn purge(&self) -> Result<PurgeReport> {
         match self.kind {
             Kind::File => {}
             Kind::ReadOnly => return Err(Error::ReadOnly { path: self.path.clone() }),
             Kind::InMemory => return Ok(PurgeReport { bytes_before: 0, bytes_after: 0 }),
         }
+        self.check_name()?;
         let _one = self.purging.lock();
         let bytes_before = self.file_bytes()?;
         let copied = self.copy_and_follow();
@@ -95,7 +96,7 @@ impl Store {
     fn copy_and_follow(&self) -> Result<Arc<Handle>> {
         let log = || Some(Arc::new(Mutex::new(ChangedKeys::new())));
         let access = open::access(&self.path)?;
-        let (mut new, opened) = open::create(&self.path, Some(&access), &self.config)?;
+        let (mut new, opened) = open::create(&self.path, &self.config)?;
         let pages = Arc::clone(&opened.pages);
         pages.set_in_steps(true);
         let snapshot = {
@@ -126,9 +127,8 @@ impl Store {
             if old.has_failed() {
                 return Err(old.pages().cause());
             }
-            if !old.has_name(&self.path) {
-                let reason = "the file was moved, and has another name or none; nothing was purged";
-                return Err(Error::Storage(format!("{}: {reason}", self.path.display()).into()));
+            if !old.has_name(&self.name) {
+                return Err(self.moved());
             }
             pages.set_in_steps(false);
             new.replace(&access).map_err(|error| open::failed(&self.path, error))?;

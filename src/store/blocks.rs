@@ -3,7 +3,7 @@
 //! A block's state and its position in the batches change in one commit, and only if nobody changed them since they
 //! were read. So each batch counts once, whenever a failure occurs.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,12 +13,14 @@ use super::{
     codec,
     namespaces::{self, Namespaces},
     schema::*,
-    sessions::{self, Batches, Sessions, StoredBatch},
+    sessions::{self, Messages, Sessions},
     tables::{ReadableTable, Tables, WriteTransaction},
 };
 use crate::{
     error::{Error, Result},
+    forget::{documents_made, without_versions_of},
     ids::{Namespace, NamespaceId},
+    message::Message,
 };
 
 /// The identity of a block: its namespace, session and name.
@@ -34,6 +36,8 @@ pub(crate) struct BlockKey {
 /// The stored state of a block, and its position in the batches of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct BlockState {
+    /// The namespace's number; `None` if there is no such namespace yet.
+    pub(crate) namespace: Option<NamespaceId>,
     /// The session's number; `None` if there is no such session yet.
     pub(crate) session: Option<u32>,
     /// The state as JSON; `None` before the first change.
@@ -68,8 +72,36 @@ pub struct StoredBlock {
     pub revision: u64,
 }
 
+/// The states that were dropped because messages that they were made of are forgotten.
+#[derive(Debug, Default)]
+pub(super) struct DroppedStates {
+    pub(super) states: u64,
+    /// The documents that the blocks made of the messages.
+    pub(super) documents: Vec<(Namespace, String)>,
+}
+
 /// The states of a session's own blocks, and the cursors of all its blocks, by name.
 pub(super) type SessionBlocks = Vec<(String, OldBlock)>;
+
+/// The reason in the place of that of a batch that was given up, and is to be handed over again.
+pub(crate) const HANDED_OVER: &str = "";
+
+/// A batch of a session that a memory block gave up. [`Engine::failed_batches`](crate::Engine::failed_batches) lists them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct FailedBatch {
+    /// The namespace of the session.
+    pub namespace: Namespace,
+    /// The session.
+    pub session: String,
+    /// The name of the block.
+    pub block: String,
+    /// The number of the batch in its session.
+    pub batch: u32,
+    /// The reason of the last failure.
+    pub reason: String,
+}
 
 /// The tables of blocks and of their cursors.
 pub(crate) struct Blocks<'t, T>(pub(super) &'t T);
@@ -90,23 +122,71 @@ impl<T: Tables> Blocks<'_, T> {
             None => Default::default(),
         };
         let (state, revision) = record.map_or((None, 0), |record| (Some(record.state), record.revision));
-        Ok(BlockState { session, state, revision, next: cursor.next, failed: cursor.failed, restores, is_dropped })
+        let CursorRecord { next, failed, .. } = cursor;
+        Ok(BlockState { namespace: Some(namespace), session, state, revision, next, failed, restores, is_dropped })
     }
 
     /// The states of all blocks of a namespace: those of the sessions, and then those that they share.
     pub(crate) fn all(&self, namespace: NamespaceId) -> Result<Vec<StoredBlock>> {
-        let sessions: HashMap<u32, String> =
-            Sessions(self.0).all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect();
+        let names = self.names(namespace)?.into_iter();
+        names.filter_map(|(session, name)| self.one(namespace, session, &name).transpose()).collect()
+    }
+
+    /// The sessions and the names of these blocks, in the same order.
+    pub(crate) fn names(&self, namespace: NamespaceId) -> Result<Vec<(Option<String>, String)>> {
+        let sessions = Sessions(self.0).names(namespace)?;
         let mut found = Vec::new();
         for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
-            let (key, value) = entry?;
+            let (key, _) = entry?;
             let (_, home, name) = key.value();
-            let state = codec::decode(value.value()).and_then(|BlockRecord { state, revision }| {
-                let state = serde_json::from_str(&state);
-                Ok((state.map_err(|error| Error::corrupted(format!("its state holds bad JSON: {error}")))?, revision))
-            });
-            let (state, revision) = state.map_err(|error: Error| error.within(|| format!("block {name:?}")))?;
-            found.push(StoredBlock { name: name.to_owned(), session: sessions.get(&home).cloned(), state, revision });
+            found.push((sessions.get(&home).cloned(), name.to_owned()));
+        }
+        Ok(found)
+    }
+
+    /// The state of a block of a session, or of one that all sessions share.
+    pub(crate) fn one(
+        &self,
+        namespace: NamespaceId,
+        session: Option<String>,
+        name: &str,
+    ) -> Result<Option<StoredBlock>> {
+        let home = session.as_deref().map_or(Ok(Some(SHARED)), |of| Sessions(self.0).number(namespace, of))?;
+        let Some(BlockRecord { state, revision }) = home.map_or(Ok(None), |home| self.record(namespace, home, name))?
+        else {
+            return Ok(None);
+        };
+        let state = serde_json::from_str(&state).map_err(|error| {
+            Error::corrupted(format!("its state holds bad JSON: {error}")).within(|| format!("block {name:?}"))
+        })?;
+        Ok(Some(StoredBlock { name: name.to_owned(), session, state, revision }))
+    }
+
+    /// The batches of a namespace that blocks gave up.
+    pub(crate) fn failed(&self, name: &Namespace) -> Result<Vec<FailedBatch>> {
+        let Some(id) = Namespaces(self.0).id(name)? else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut sessions = None;
+        for (session, block, CursorRecord { failed, .. }) in self.cursors(id)? {
+            for (batch, reason) in failed.into_iter().filter(|(_, reason)| reason != HANDED_OVER) {
+                let names = match &mut sessions {
+                    Some(names) => names,
+                    none => none.insert(Sessions(self.0).names(id)?),
+                };
+                let session = names.get(&session).cloned().unwrap_or_default();
+                found.push(FailedBatch { namespace: name.clone(), session, block: block.clone(), batch, reason });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The positions of all blocks of a namespace, each with its session and the name of the block.
+    fn cursors(&self, namespace: NamespaceId) -> Result<Vec<(u32, String, CursorRecord)>> {
+        let mut found = Vec::new();
+        for entry in self.0.table(CURSORS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
+            let (key, value) = entry?;
+            let (_, session, block) = key.value();
+            found.push((session, block.to_owned(), codec::decode(value.value())?));
         }
         Ok(found)
     }
@@ -151,19 +231,11 @@ impl<T: Tables> Blocks<'_, T> {
 }
 
 impl Blocks<'_, WriteTransaction> {
-    /// Stores a block, if it is still as it was `read`, and if `batch`, the batch that changed it, still exists.
+    /// Stores a block, if it is still as it was `read`, and if the messages that the new state is made of are as they were.
     /// Returns true if the block was stored.
-    pub(crate) fn put(
-        &self,
-        key: &BlockKey,
-        read: &BlockState,
-        new: &BlockState,
-        batch: Option<&StoredBatch>,
-    ) -> Result<bool> {
-        let Some((namespace, session)) = self.session_of(key, read.session)? else { return Ok(false) };
-        if let Some(batch) = batch
-            && Batches(self.0).ends(namespace, session, batch.number)? != Some(batch.ends)
-        {
+    pub(crate) fn put(&self, key: &BlockKey, read: &BlockState, new: &BlockState, made_of: &[Message]) -> Result<bool> {
+        let Some((namespace, session)) = self.session_of(key, read)? else { return Ok(false) };
+        if !Messages(self.0).are_stored(namespace, made_of)? {
             return Ok(false);
         }
         let home = if key.shared { SHARED } else { session };
@@ -188,21 +260,33 @@ impl Blocks<'_, WriteTransaction> {
         Ok(true)
     }
 
-    /// The numbers of a block's namespace and session, which are created if they do not exist. `None` if the session's
-    /// number is not the one that was read.
-    fn session_of(&self, key: &BlockKey, read: Option<u32>) -> Result<Option<(NamespaceId, u32)>> {
+    /// The numbers of a block's namespace and session, which are created if they did not exist when the block was read.
+    /// `None` if they are not those that were read: what was removed meanwhile is not created again.
+    fn session_of(&self, key: &BlockKey, read: &BlockState) -> Result<Option<(NamespaceId, u32)>> {
         let (mut names, mut numbers) = (self.0.table(NAMESPACES)?, self.0.table(SESSIONS)?);
-        // The namespace was removed meanwhile, and must not be created again.
-        if read.is_some() && namespaces::known(self.0, &names, &key.namespace)?.is_none() {
+        let known = namespaces::known(self.0, &names, &key.namespace)?;
+        if known.map(|record| NamespaceId(record.id)) != read.namespace {
             return Ok(None);
         }
         let mut namespace = namespaces::record_or_new(self.0, &mut names, &key.namespace)?;
-        if sessions::number(&numbers, namespace.id, &key.session)? != read {
+        if sessions::number(&numbers, namespace.id, &key.session)? != read.session {
             return Ok(None);
         }
         let session = sessions::number_or_new(&mut numbers, &mut namespace, &key.session)?;
         namespaces::write_record(&mut names, &key.namespace, &namespace)?;
         Ok(Some((NamespaceId(namespace.id), session)))
+    }
+
+    /// Has the blocks of a namespace handed those batches again that they gave up, when their sessions are next opened.
+    pub(crate) fn hand_over_failed(&self, name: &Namespace) -> Result<()> {
+        let Some(id) = Namespaces(self.0).id(name)? else { return Ok(()) };
+        for (session, block, mut cursor) in self.cursors(id)? {
+            if cursor.failed.iter().any(|(_, reason)| reason != HANDED_OVER) {
+                cursor.failed.iter_mut().for_each(|(_, reason)| HANDED_OVER.clone_into(reason));
+                self.write_cursor(id, session, &block, &cursor)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores blocks of a session as [`Blocks::of_session`] returned them.
@@ -223,33 +307,78 @@ impl Blocks<'_, WriteTransaction> {
     }
 
     /// Drops the states that blocks of a session made of these batches, also those that they share with other sessions,
-    /// and those that are kept for checkpoints. A block that is at work does not store its result. Returns how many
-    /// states were dropped.
+    /// and those that are kept for checkpoints; and those of other sessions' blocks that made the same documents. A block
+    /// that is at work does not store its result.
     pub(super) fn drop_states(
         &self,
         namespace: NamespaceId,
         session: u32,
         batches: impl Fn(u32) -> bool,
-    ) -> Result<u64> {
+    ) -> Result<DroppedStates> {
         self.set_restores(namespace, session, self.restores(namespace, session)? + 1)?;
-        let mut dropped = 0;
+        let mut dropped = DroppedStates::default();
         for (name, OldBlock { mut cursor, .. }) in self.of_session(namespace, session)? {
-            if !(0..cursor.next).any(&batches) {
+            let home = if cursor.shared { SHARED } else { session };
+            let old = self.record(namespace, home, &name)?;
+            let documents = old.as_ref().map_or(Vec::new(), |old| documents_made(&old.state));
+            // A block changes its documents before it takes the batch.
+            let end = cursor.next + u32::from(!documents.is_empty());
+            if !(0..end).any(&batches) {
                 continue;
             }
             // The reasons may quote messages.
             cursor.failed.clear();
             self.write_cursor(namespace, session, &name, &cursor)?;
-            let home = if cursor.shared { SHARED } else { session };
-            if let Some(old) = self.record(namespace, home, &name)? {
-                dropped += u64::from(old.state != DROPPED_STATE);
-                let record = BlockRecord { state: DROPPED_STATE.to_owned(), revision: old.revision + 1 };
-                self.write(namespace, home, &name, &record)?;
+            if let Some(old) = old {
+                dropped.documents.extend(documents);
+                dropped.states += self.drop_state(namespace, home, &name, old)?;
             }
             self.mark_dropped(namespace, session, &name, cursor.shared)?;
-            dropped += Checkpoints(self.0).drop_old_blocks(namespace, session, &name)?;
+            dropped.states += Checkpoints(self.0).change_old_blocks(namespace, session, &name, drop_all)?;
+        }
+        if !dropped.documents.is_empty() {
+            for (home, name, old) in self.records(namespace)? {
+                if documents_made(&old.state).iter().any(|made| dropped.documents.contains(made)) {
+                    dropped.states += self.drop_state(namespace, home, &name, old)?;
+                    self.mark_dropped(namespace, home, &name, home == SHARED)?;
+                    dropped.states += Checkpoints(self.0).change_old_blocks(namespace, home, &name, drop_all)?;
+                }
+            }
         }
         Ok(dropped)
+    }
+
+    /// Drops a state. Returns 1 if there was one.
+    fn drop_state(&self, namespace: NamespaceId, home: u32, name: &str, old: BlockRecord) -> Result<u64> {
+        let record = BlockRecord { state: DROPPED_STATE.to_owned(), revision: old.revision + 1 };
+        self.write(namespace, home, name, &record)?;
+        Ok(u64::from(old.state != DROPPED_STATE))
+    }
+
+    /// Takes the versions that were made of some messages, given by the hashes of their ids, out of the states of all blocks
+    /// of a namespace. Returns the number of states that changed.
+    pub(super) fn drop_versions(&self, namespace: NamespaceId, sources: &HashSet<String>) -> Result<u64> {
+        let mut changed = 0;
+        for (home, name, old) in self.records(namespace)? {
+            if let Some(state) = without_versions_of(&old.state, sources) {
+                self.write(namespace, home, &name, &BlockRecord { state, revision: old.revision + 1 })?;
+                changed += 1;
+            }
+            let change = |state: &str| without_versions_of(state, sources);
+            changed += Checkpoints(self.0).change_old_blocks(namespace, home, &name, change)?;
+        }
+        Ok(changed)
+    }
+
+    /// The records of all states of a namespace, each with its session, or [`SHARED`], and the name of its block.
+    fn records(&self, namespace: NamespaceId) -> Result<Vec<(u32, String, BlockRecord)>> {
+        let mut found = Vec::new();
+        for entry in self.0.table(BLOCKS)?.range((namespace.0, 0, "")..(namespace.0 + 1, 0, ""))? {
+            let (key, value) = entry?;
+            let (_, home, name) = key.value();
+            found.push((home, name.to_owned(), codec::decode(value.value())?));
+        }
+        Ok(found)
     }
 
     /// Has a block of a session, or of all sessions that share it, decide what to do after its state was dropped.
@@ -293,4 +422,9 @@ impl Blocks<'_, WriteTransaction> {
         self.0.table(CURSORS)?.insert(key, codec::encode(record).as_slice())?;
         Ok(())
     }
+}
+
+/// Drops a state that is kept for a checkpoint.
+fn drop_all(state: &str) -> Option<String> {
+    (state != DROPPED_STATE).then(|| DROPPED_STATE.to_owned())
 }

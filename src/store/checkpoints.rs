@@ -310,8 +310,15 @@ impl Checkpoints<'_, WriteTransaction> {
         Ok(())
     }
 
-    /// Drops the states of a block that are kept for checkpoints. Returns how many there were.
-    pub(super) fn drop_old_blocks(&self, NamespaceId(namespace): NamespaceId, session: u32, name: &str) -> Result<u64> {
+    /// Changes the states of a block that are kept for checkpoints, where `change` returns another one, and drops the
+    /// reasons of failures, which may quote messages. Returns how many states were changed.
+    pub(super) fn change_old_blocks(
+        &self,
+        NamespaceId(namespace): NamespaceId,
+        session: u32,
+        name: &str,
+        change: impl Fn(&str) -> Option<String>,
+    ) -> Result<u64> {
         let mut table = self.0.table(OLD_BLOCKS)?;
         let mut kept: Vec<(u32, OldBlock)> = Vec::new();
         let all = (namespace, session, name, 0)..=(namespace, session, name, u32::MAX);
@@ -319,17 +326,19 @@ impl Checkpoints<'_, WriteTransaction> {
             let (key, value) = entry?;
             kept.push((key.value().3, codec::decode(value.value())?));
         }
-        let mut dropped = 0;
+        let mut changed = 0;
         for (checkpoint, mut old) in kept {
             old.cursor.failed.clear();
-            if let Some(block) = &mut old.block {
-                dropped += u64::from(block.state != DROPPED_STATE);
-                DROPPED_STATE.clone_into(&mut block.state);
+            if let Some(block) = &mut old.block
+                && let Some(state) = change(&block.state)
+            {
+                block.state = state;
+                changed += 1;
             }
             let key = (namespace, session, name, checkpoint);
             table.insert(key, codec::encode(&old).as_slice())?;
         }
-        Ok(dropped)
+        Ok(changed)
     }
 
     /// Deletes a version of a message that is kept for a checkpoint.

@@ -47,7 +47,10 @@ pub(crate) struct Store {
     failure: Mutex<Option<String>>,
     /// Held during a purge.
     pub(super) purging: Mutex<()>,
+    /// The file itself, not a link to it.
     pub(super) path: PathBuf,
+    /// The name by which it was opened, which must lead to the file as long as anything is committed.
+    pub(super) name: PathBuf,
     pub(super) config: Config,
     pub(super) kind: Kind,
 }
@@ -56,6 +59,7 @@ pub(super) enum State {
     Open(Arc<Handle>),
     /// The file failed, and could not be opened again.
     Failed {
+        last: Arc<Handle>,
         cause: String,
         at: Instant,
     },
@@ -93,10 +97,10 @@ impl Store {
     /// # Errors
     /// [`Error::DatabaseNotFound`], [`Error::DatabaseLocked`], [`Error::NotADatabase`], [`Error::NewerSchema`],
     /// [`Error::Storage`], [`Error::Corrupted`]; [`Error::InvalidConfig`] for an empty path and for `:memory:`.
-    pub(crate) fn open(path: &Path, config: &Config, create: bool) -> Result<Self> {
-        check_name(path)?;
+    pub(crate) fn open(name: &Path, config: &Config, create: bool) -> Result<Self> {
+        check_path(name)?;
         // A file that is to take the place of this one takes that of the file itself, not of a link to it.
-        let path = &new_file::resolved(path).map_err(|error| open::failed(path, error))?;
+        let path = &new_file::resolved(name).map_err(|error| open::failed(name, error))?;
         let handle = loop {
             let opened = match open::file_kind(path)? {
                 FileKind::Empty if !create => return Err(Error::DatabaseNotFound { path: path.to_path_buf() }),
@@ -115,7 +119,11 @@ impl Store {
             }
         };
         open::remove_leftovers(path);
-        Self::prepare(handle, path, config, Kind::File)
+        let mut store = Self::prepare(handle, path, config, Kind::File)?;
+        // Absolute paths stay valid if the program changes its working directory.
+        let absolute = |path| std::path::absolute(path).map_err(|error| open::failed(path, error));
+        (store.path, store.name) = (absolute(path)?, absolute(name)?);
+        Ok(store)
     }
 
     /// Opens a database for reading. The store shows the database as of this moment. It needs no permission to write,
@@ -124,7 +132,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::open`]; [`Error::WriteAccessNeeded`] if the file must be repaired or upgraded first.
     pub(crate) fn open_read_only(path: &Path, config: &Config) -> Result<Self> {
-        check_name(path)?;
+        check_path(path)?;
         let upgrade_needed =
             |reason: &str| Error::WriteAccessNeeded { path: path.to_path_buf(), reason: reason.into() };
         match open::file_kind(path)? {
@@ -137,7 +145,7 @@ impl Store {
             FileKind::Pages | FileKind::Other => {}
         }
         let handle = Handle::reading(open::for_reading(path, config)?)?;
-        match upgrade::version(handle.read()?.tables())? {
+        match upgrade::version(handle.read()?.ok_or(Error::Closed)?.tables())? {
             Some(codec::SCHEMA) => {}
             Some(old @ 1..codec::SCHEMA) => {
                 let reason = format!("it has schema {old} of an older version of mnemon, and must be upgraded first");
@@ -157,7 +165,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::open`].
     pub(crate) fn open_unchanged(path: &Path, config: &Config) -> Result<Self> {
-        check_name(path)?;
+        check_path(path)?;
         if let FileKind::Empty = open::file_kind(path)? {
             return Err(Error::DatabaseNotFound { path: path.to_path_buf() });
         }
@@ -175,7 +183,8 @@ impl Store {
     fn new(handle: Handle, path: &Path, config: &Config, kind: Kind) -> Self {
         let state = RwLock::new(State::Open(Arc::new(handle)));
         let (changes, failure, purging) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Store { state, changes, failure, purging, path: path.to_path_buf(), config: config.clone(), kind }
+        let [path, name] = [path.to_path_buf(), path.to_path_buf()];
+        Store { state, changes, failure, purging, path, name, config: config.clone(), kind }
     }
 
     /// Upgrades the tables of a database that was just opened.
@@ -206,8 +215,9 @@ impl Store {
     /// Runs `change` in a write transaction and commits it if `change` succeeds.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if the database is open for reading; [`Error::OutcomeUnknown`] if the commit failed and may
-    /// be in the file all the same; the file has been opened again then, and says whether it is.
+    /// [`Error::ReadOnly`] if the database is open for reading; [`Error::DatabaseMoved`];
+    /// [`Error::OutcomeUnknown`] if the commit failed and may be in the file all the same; the file has been opened
+    /// again then, and says whether it is.
     pub(crate) fn commit<T>(
         &self,
         target: Target<'_>,
@@ -216,10 +226,12 @@ impl Store {
         if self.kind == Kind::ReadOnly {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
+        // While this is held, no purge replaces the file.
         let copying = self.changes.lock();
         let versions = self.config.keep_versions;
         match target {
             Target::File => {
+                self.check_name()?;
                 let two_phase = self.config.two_phase_commit;
                 let syncs = match self.config.durability {
                     Durability::Disk if two_phase => Syncs::All,
@@ -227,9 +239,13 @@ impl Store {
                     Durability::Process => Syncs::None,
                 };
                 let durable = Durable::Now { two_phase, syncs };
-                self.run(|handle| {
+                let committed = self.run(|handle| {
                     handle.write(durable, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
-                })
+                })?;
+                // What is acknowledged is in the file that has the name now.
+                let moved = |error: Error| Error::OutcomeUnknown { cause: error.to_string() };
+                self.check_name().map_err(moved)?;
+                Ok(committed)
             }
             Target::Replica => self.run(|handle| {
                 handle.write(Durable::Later, all_keys(&copying), versions, |t| change(t).map(Outcome::Committed))
@@ -304,7 +320,11 @@ impl Store {
 
     /// Returns a consistent view of the last commit.
     pub(crate) fn read(&self) -> Result<Snapshot> {
-        self.handle()?.read()
+        loop {
+            if let Some(snapshot) = self.handle()?.read()? {
+                return Ok(snapshot);
+            }
+        }
     }
 
     /// Reads a consistent view of the last commit.
@@ -348,7 +368,7 @@ impl Store {
             State::Removed => None,
         };
         match failure.or_else(|| self.failure.lock().clone()) {
-            Some(failure) => Error::Storage(format!("{failure}; repeat the call").into()),
+            Some(failure) => Error::Storage(failure.into()),
             None => error,
         }
     }
@@ -363,33 +383,71 @@ impl Store {
         &self.path
     }
 
+    /// Checks that the database has the commit that the caller expects, if it expects one.
+    ///
+    /// # Errors
+    /// [`Error::OlderDatabase`].
+    pub(crate) fn check_anchor(&self) -> Result<()> {
+        let Some(expected) = self.config.anchor else { return Ok(()) };
+        let found = self.read()?.anchor()?;
+        match found.may_follow(expected) {
+            true => Ok(()),
+            false => Err(Error::OlderDatabase {
+                path: self.name.clone(),
+                expected: expected.to_string(),
+                found: found.to_string(),
+            }),
+        }
+    }
+
+    /// Checks that the name by which the database was opened leads to its file. A database in memory and one that is open
+    /// for reading have no file of their own.
+    ///
+    /// # Errors
+    /// [`Error::DatabaseMoved`].
+    pub(crate) fn check_name(&self) -> Result<()> {
+        // A purge that replaces the file meanwhile holds the state.
+        match &*self.state.read() {
+            State::Open(handle) | State::Failed { last: handle, .. }
+                if self.kind == Kind::File && !handle.has_name(&self.name) =>
+            {
+                Err(self.moved())
+            }
+            State::Open(_) | State::Failed { .. } => Ok(()),
+            State::Removed => Err(self.removed()),
+        }
+    }
+
     /// The open database. Opens the file again if it has failed.
     fn handle(&self) -> Result<Arc<Handle>> {
         match &*self.state.read() {
             State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
-            State::Failed { cause, at } if at.elapsed() < RETRY => return Err(Error::Storage(cause.clone().into())),
+            State::Failed { cause, at, .. } if at.elapsed() < RETRY => {
+                return Err(Error::Storage(cause.clone().into()));
+            }
             State::Removed => return Err(self.removed()),
             _ => {}
         }
         let mut state = self.state.write();
-        if let State::Removed = &*state {
-            return Err(self.removed());
+        let last = match &*state {
+            State::Open(handle) if !handle.has_failed() => return Ok(Arc::clone(handle)),
+            State::Open(handle) if self.kind != Kind::File => return Err(handle.pages().cause()),
+            State::Open(handle) | State::Failed { last: handle, .. } => Arc::clone(handle),
+            State::Removed => return Err(self.removed()),
+        };
+        // Another file is another database.
+        if !last.has_name(&self.path) {
+            return Err(self.moved());
         }
-        if let State::Open(handle) = &*state {
-            if !handle.has_failed() {
-                return Ok(Arc::clone(handle));
-            }
-            if self.kind != Kind::File {
-                return Err(handle.pages().cause());
-            }
-            *self.failure.lock() = handle.pages().first_failure();
-            if handle.damage().is_some() {
-                let beside = Arc::new(Handle::beside(handle, &self.path, &self.config)?);
+        if let State::Open(_) = &*state {
+            *self.failure.lock() = last.pages().first_failure();
+            if last.damage().is_some() {
+                let beside = Arc::new(Handle::beside(&last, &self.path, &self.config)?);
                 *state = State::Open(Arc::clone(&beside));
                 return Ok(beside);
             }
-            tracing::error!(error = %handle.pages().cause(), "the database's file failed; it is opened again");
-            handle.close();
+            tracing::error!(error = %last.pages().cause(), "the database's file failed; it is opened again");
+            last.close();
         }
         match open::for_writing(&self.path, &self.config) {
             Ok(opened) => {
@@ -398,7 +456,7 @@ impl Store {
                 Ok(handle)
             }
             Err(error) => {
-                *state = State::Failed { cause: crate::error::chain(&error), at: Instant::now() };
+                *state = State::Failed { last, cause: error.cause(), at: Instant::now() };
                 Err(error)
             }
         }
@@ -410,7 +468,11 @@ impl Store {
         // No write is under way.
         let _changes = self.changes.lock();
         let handle = self.handle()?;
-        if self.kind != Kind::File || !handle.is_new() || !handle.read()?.is_unused()? || !handle.has_name(&self.path) {
+        if self.kind != Kind::File
+            || !handle.is_new()
+            || !handle.read()?.ok_or(Error::Closed)?.is_unused()?
+            || !handle.has_name(&self.name)
+        {
             return Ok(false);
         }
         let mut state = self.state.write();
@@ -421,6 +483,10 @@ impl Store {
         *state = State::Removed;
         handle.close();
         Ok(true)
+    }
+
+    pub(super) fn moved(&self) -> Error {
+        Error::DatabaseMoved { path: self.name.clone() }
     }
 
     fn removed(&self) -> Error {
@@ -435,7 +501,7 @@ impl Store {
         let intact = handle.exclusively(|database| database.check_integrity().map_err(storage));
         let pages_checked = !matches!(intact, Ok(None));
         let checked = intact.and_then(|intact| {
-            let mut report = verify::verify(handle.read()?.tables())?;
+            let mut report = verify::verify(handle.read()?.ok_or(Error::Closed)?.tables())?;
             if intact == Some(false) {
                 report.problems.insert(0, "redb found damaged pages in the file".into());
             }
@@ -479,7 +545,7 @@ fn merge(all: &mut ChangedKeys, more: ChangedKeys) {
 }
 
 /// Refuses an empty path, and the name by which SQLite opens a database in memory.
-fn check_name(path: &Path) -> Result<()> {
+fn check_path(path: &Path) -> Result<()> {
     let reason = if path == Path::new(":memory:") {
         "\":memory:\" is not the path of a file; a database in memory is opened without a path; write \"./:memory:\" for \
          a file of this name"
@@ -499,7 +565,7 @@ fn foreign(path: &Path) -> Error {
 /// leaves no file that cannot be opened. It is locked before it has the name. Returns `None` if another process created
 /// a file of this name first.
 fn create_file(path: &Path, config: &Config) -> Result<Option<Opened<redb::Database>>> {
-    let (new, opened) = open::create(path, None, config)?;
+    let (new, opened) = open::create(path, config)?;
     create_tables(&opened)?;
     match new.name() {
         Ok(()) => Ok(Some(opened)),
@@ -527,7 +593,7 @@ fn copy_plain(path: &Path, config: &Config) -> Result<Opened<redb::Database>> {
             None => return Err(foreign(path)),
         }
         let old = open::access(path)?;
-        let (mut new, opened) = open::create(path, Some(&old), config)?;
+        let (mut new, opened) = open::create(path, config)?;
         copy::copy(&snapshot, &opened.database).map_err(|error| opened.pages.explain(error))?;
         if file != Some(open::identity(path)?) {
             return Err(Error::Storage(format!("{}: the file was moved while it was upgraded", path.display()).into()));

@@ -19,6 +19,7 @@ use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     message::Timestamp,
+    read_budget::json_bytes,
 };
 
 /// The bit that tells the number of a companion from that of its owner. No database has so many namespaces.
@@ -100,6 +101,22 @@ impl<T: Tables> Documents<'_, T> {
         Ok(document.filter(|document| !document.is_expired(now)))
     }
 
+    /// The first key that begins with a prefix, of a document that has not expired.
+    pub(crate) fn first_key(&self, namespace: NamespaceId, prefix: &str, now: Timestamp) -> Result<Option<String>> {
+        let documents = self.0.table(DOCUMENTS)?;
+        for entry in documents.range((namespace.0, prefix)..(namespace.0 + 1, ""))? {
+            let key = entry?.0.value().1.to_owned();
+            if !key.starts_with(prefix) {
+                break;
+            }
+            let found = record(&documents, namespace.0, &key)?.map(StoredDocument::try_from).transpose()?;
+            if found.is_some_and(|document| !document.is_expired(now)) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
     /// Calls `visit` with the documents of a namespace that have not expired, the last changed first, until it returns
     /// false.
     pub(crate) fn visit(
@@ -176,6 +193,11 @@ impl<T: Tables> Documents<'_, T> {
 }
 
 impl StoredDocument {
+    /// Returns about how many bytes the value takes in memory and in an answer.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Value>() + json_bytes(&self.value)
+    }
+
     /// Parses the value of the document with this key.
     ///
     /// # Errors

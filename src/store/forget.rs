@@ -7,14 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use serde_json::Value;
+
 use super::{
     audit::Holds,
-    blocks::Blocks,
+    blocks::{Blocks, DroppedStates},
     checkpoints::Checkpoints,
     codec,
     documents::{parse, text_ids},
     edit::Edit,
-    edit_documents::Changing,
+    edit_documents::{Changing, DocumentAction, DocumentChange, EditDocuments},
     edit_sessions::EditSessions,
     generations::records,
     journal::Journal,
@@ -30,7 +32,7 @@ use super::{
 use crate::{
     error::Result,
     filter::MetadataFilter,
-    forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash},
+    forget::{Forgotten, RECORD_KEYS, items_made_of, source_hash, without_items},
     ids::{Namespace, NamespaceId},
 };
 
@@ -80,6 +82,9 @@ impl EditForget<'_> {
             ForgetPiece::Documents(keys) => self.documents(name, keys, &mut result)?,
             ForgetPiece::Messages(ids, _) => self.messages(name, ids, piece, &mut result)?,
             ForgetPiece::Session(session) => self.session(name, session, piece, &mut result)?,
+        }
+        if let Some(id) = Namespaces(self.0).id(name)? {
+            result.forgotten.block_states += Blocks(self.0).drop_versions(id, &result.sources)?;
         }
         self.items(name, &mut result)?;
         // The questions may repeat what is forgotten.
@@ -133,7 +138,7 @@ impl EditForget<'_> {
         ForgetTexts(self.0).records(name, piece, |record| result.note(&record))?;
         self.old_messages(name, id, piece, &mut TouchedSessions::new(), result)?;
         let batches = Batches(self.0).next_number(id, number)?;
-        result.forgotten.block_states += Blocks(self.0).drop_states(id, number, |batch| batch < batches)?;
+        self.drop_states(name, id, number, |batch| batch < batches, result)?;
         self.delete_session(name, session, result)?;
         result.touched.insert(id);
         self.remove_if_empty(name, result)
@@ -154,8 +159,38 @@ impl EditForget<'_> {
             result.forgotten.documents += u64::from(changing.delete(name, key)?);
         }
         changing.finish()?;
+        self.earlier_values(name, id, keys)?;
         result.touched.insert(id.document_texts());
         self.remove_if_empty(name, result)
+    }
+
+    /// Removes the values that items of a collection had before updates.
+    fn earlier_values(&self, name: &Namespace, id: NamespaceId, keys: &[String]) -> Result<()> {
+        let mut changes = Vec::new();
+        for (key, record) in self.updates(id)? {
+            if let Some(record) = without_items(&record, keys) {
+                let value = record.to_string();
+                let action = DocumentAction::Put { value, texts: Vec::new(), vectors: Vec::new(), ttl: None };
+                changes.push(DocumentChange { namespace: name.clone(), key, action });
+            }
+        }
+        if !changes.is_empty() {
+            EditDocuments(self.0).apply(&changes)?;
+        }
+        Ok(())
+    }
+
+    /// The records of the updates of a collection, with their keys.
+    fn updates(&self, id: NamespaceId) -> Result<Vec<(String, Value)>> {
+        let mut found = Vec::new();
+        let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
+        for entry in self.0.table(DOCUMENTS)?.range(records)? {
+            let (key, value) = entry?;
+            let record: DocumentRecord = codec::decode(value.value())?;
+            let key = key.value().1;
+            found.push((key.to_owned(), parse(&record.value, key)?));
+        }
+        Ok(found)
     }
 
     /// Forgets the items of collections that were made of the noted messages, in a namespace and in those under it,
@@ -165,16 +200,12 @@ impl EditForget<'_> {
         if sources.is_empty() {
             return Ok(());
         }
-        for (name, id) in Namespaces(self.0).all_under(name)? {
+        for (name, id) in Namespaces(self.0).all_under(Some(name))? {
             let mut keys = Vec::new();
-            let records = (id.0, RECORD_KEYS.0)..(id.0, RECORD_KEYS.1);
-            for entry in self.0.table(DOCUMENTS)?.range(records)? {
-                let (key, value) = entry?;
-                let record: DocumentRecord = codec::decode(value.value())?;
-                let key = key.value().1;
-                if let Some(items) = items_made_of(&parse(&record.value, key)?, &sources) {
+            for (key, record) in self.updates(id)? {
+                if let Some(items) = items_made_of(&record, &sources) {
                     keys.extend(items);
-                    keys.push(key.to_owned());
+                    keys.push(key);
                 }
             }
             if !keys.is_empty() {
@@ -254,8 +285,7 @@ impl EditForget<'_> {
         }
         for (session, batches) in touched {
             if !batches.is_empty() {
-                let is_touched = |batch| batches.contains(&batch);
-                result.forgotten.block_states += Blocks(self.0).drop_states(id, session, is_touched)?;
+                self.drop_states(name, id, session, |batch| batches.contains(&batch), result)?;
             }
             let is_empty = History(self.0).positions(id, session)?.is_empty()
                 && !Checkpoints(self.0).has_old_messages(id, session)?;
@@ -265,6 +295,22 @@ impl EditForget<'_> {
             }
         }
         self.remove_if_empty(name, result)
+    }
+
+    /// Drops the states that blocks made of these batches of a session, and forgets the documents that they made of them,
+    /// where these are in the namespace of the messages or under it.
+    fn drop_states(
+        &self,
+        name: &Namespace,
+        id: NamespaceId,
+        session: u32,
+        batches: impl Fn(u32) -> bool,
+        result: &mut ForgetResult,
+    ) -> Result<()> {
+        let DroppedStates { states, documents } = Blocks(self.0).drop_states(id, session, batches)?;
+        result.forgotten.block_states += states;
+        let mut below = documents.into_iter().filter(|(namespace, _)| namespace.starts_with(name));
+        below.try_for_each(|(namespace, key)| self.documents(&namespace, &[key], result))
     }
 
     /// Deletes a session, whose messages are counted.

@@ -9,12 +9,13 @@ use same_file::Handle as FileIdentity;
 use super::{
     open::{self, Opened, caught, guarded},
     pages::{PageState, Syncs},
-    tables::{ChangeLog, WriteTransaction, storage},
+    tables::{ChangeLog, FailedElsewhere, WriteTransaction, storage},
     transaction::{Snapshot, Transaction},
 };
 use crate::{
     config::Config,
     error::{Error, Result},
+    lock,
 };
 
 /// How a commit is written.
@@ -78,9 +79,7 @@ impl Handle {
     pub(super) fn has_name(&self, path: &Path) -> bool {
         match &self.failed {
             Some((locked, _)) => locked.has_name(path),
-            None => {
-                self.file.as_ref().is_some_and(|own| FileIdentity::from_path(path).is_ok_and(|named| named == *own))
-            }
+            None => self.file.as_ref().is_some_and(|file| lock::leads_to(path, file)),
         }
     }
 
@@ -105,14 +104,14 @@ impl Handle {
     }
 
     /// Returns a consistent view of the last commit. Readers between two commits share one: opening a transaction takes
-    /// several system calls while other processes may read.
-    pub(super) fn read(&self) -> Result<Snapshot> {
+    /// several system calls while other processes may read. `None`: the database was closed, as its file failed or was replaced.
+    pub(super) fn read(&self) -> Result<Option<Snapshot>> {
         let database = self.database.read();
         let mut latest = self.latest.lock();
         if let (None, Some(database)) = (&*latest, &*database) {
             *latest = Some(Arc::new(database.begin_read().map_err(|error| self.pages.explain(storage(error)))?));
         }
-        latest.clone().map(Snapshot::new).ok_or(Error::Closed)
+        Ok(latest.clone().map(Snapshot::new))
     }
 
     /// Returns true if a snapshot is in use.
@@ -131,8 +130,12 @@ impl Handle {
         let database = self.database.read();
         let Some(database) = &*database else {
             // A store that was opened for reading says so before.
-            let what = self.failed.as_ref().map_or(String::new(), |(_, damage)| damage.clone());
-            return Err(Error::Corrupted { what: format!("{what}; nothing more can be written to the file") });
+            return Err(match &self.failed {
+                Some((_, damage)) => {
+                    Error::Corrupted { what: format!("{damage}; nothing more can be written to the file") }
+                }
+                None => Error::Storage(Box::new(FailedElsewhere)),
+            });
         };
         let written = guarded(|| {
             let mut tables = database.begin_write().map_err(|error| self.pages.explain(storage(error)))?;
@@ -145,7 +148,7 @@ impl Handle {
             if let Outcome::RolledBack = outcome {
                 return Ok(outcome);
             }
-            let headers = self.pages.header_writes();
+            let switches = self.pages.switches();
             // Set for the commit alone: what is written before the file gets its name, and at its end, is synced.
             self.pages.set_syncs(match durable {
                 Durable::Now { syncs, .. } => syncs,
@@ -154,8 +157,8 @@ impl Handle {
             let committed = transaction.commit();
             self.pages.set_syncs(Syncs::All);
             let committed = committed.map_err(|error| {
-                // redb writes the file's header last. Only then may the commit be found in the file.
-                if self.has_failed() && self.damage().is_none() && self.pages.header_writes() > headers {
+                // Only a commit whose header was written as that of the newest one may be found in the file.
+                if self.has_failed() && self.damage().is_none() && self.pages.switches() > switches {
                     return Error::OutcomeUnknown { cause: self.pages.first_failure().unwrap_or_default() };
                 }
                 self.pages.explain(error)

@@ -12,6 +12,7 @@ use super::{codec, records::*, tables::ReadableTable};
 use crate::{
     error::{Error, Result},
     message::{ContentPart, Message, Timestamp},
+    read_budget::json_bytes,
 };
 
 /// The stored form of a message. Its fields are stored in this order, `is_json` as a byte of flags. A message that does not
@@ -125,6 +126,22 @@ impl MessageRecord {
             revision,
             expires_at: message.expires_at.map(Timestamp::as_micros),
         }
+    }
+
+    /// Returns about how many bytes the content takes in memory and in an answer.
+    pub(super) fn content_bytes(&self) -> usize {
+        let content = if self.is_json { json_bytes(&self.content) } else { self.content.len() };
+        size_of::<Message>() + self.id.len() + self.session.len() + content
+    }
+
+    /// Same as [`MessageRecord::content_bytes`], for the metadata.
+    pub(super) fn metadata_bytes(&self) -> usize {
+        self.metadata.as_deref().map_or(0, json_bytes)
+    }
+
+    /// Same as [`MessageRecord::content_bytes`], for the whole message.
+    pub(super) fn bytes(&self) -> usize {
+        self.content_bytes() + self.metadata_bytes()
     }
 
     /// Converts the record to a message.

@@ -36,11 +36,39 @@ pub(super) fn records(
     let mut records = Vec::new();
     for entry in table.range((namespace, seq, i64::MIN)..=(namespace, seq, i64::MAX))? {
         let (key, record) = entry?;
-        let until = Timestamp::from_micros(key.value().2);
-        let until = until.ok_or_else(|| Error::corrupted("the time of a version of a message is out of range"))?;
-        records.push((until, codec::decode(record.value())?));
+        records.push((until(key.value())?, codec::decode(record.value())?));
     }
     Ok(records)
+}
+
+fn until((.., until): (u32, u64, i64)) -> Result<Timestamp> {
+    let out_of_range = || Error::corrupted("the time of a version of a message is out of range");
+    Timestamp::from_micros(until).ok_or_else(out_of_range)
+}
+
+/// The versions of a message that have not expired and end at a time or later, oldest first, as long as `fits` returns true for the
+/// bytes of the next one.
+pub(super) fn live(
+    table: &impl ReadableTable<VersionKey, Bytes>,
+    NamespaceId(namespace): NamespaceId,
+    seq: u64,
+    from: i64,
+    mut fits: impl FnMut(usize) -> Result<bool>,
+) -> Result<Vec<MessageVersion>> {
+    let mut versions = Vec::new();
+    for entry in table.range((namespace, seq, from)..=(namespace, seq, i64::MAX))? {
+        let (key, record) = entry?;
+        let until = until(key.value())?;
+        let record: MessageRecord = codec::decode(record.value())?;
+        if record.has_expired() {
+            continue;
+        }
+        if !fits(record.bytes())? {
+            break;
+        }
+        versions.push(MessageVersion { message: record.message()?, until });
+    }
+    Ok(versions)
 }
 
 /// What a message was at a time, if it has changed since.

@@ -32,6 +32,7 @@ mod row_layout;
 mod namespaces;
 mod sessions;
 
+mod anchor;
 mod audit;
 mod journal;
 mod put_times;
@@ -108,8 +109,8 @@ mod dump;
 mod tests;
 
 pub use backup::PurgeReport;
-pub use blocks::StoredBlock;
-pub(crate) use blocks::{BlockKey, BlockState};
+pub(crate) use blocks::{BlockKey, BlockState, HANDED_OVER};
+pub use blocks::{FailedBatch, StoredBlock};
 pub use checkpoints::Checkpoint;
 pub(crate) use checkpoints::KeptCheckpoints;
 pub(crate) use database::{Outcome, Store, Target};
@@ -139,7 +140,8 @@ pub(crate) use row_layout::RowMeta;
 pub use salvage::SalvageReport;
 pub(crate) use salvage::salvage;
 pub(crate) use segments::SegmentInfo;
-pub(crate) use sessions::{CostedMessage, FlushedWindow, MessageReader, StoredBatch};
+pub use sessions::PlacedMessage;
+pub(crate) use sessions::{CostedMessage, FlushedWindow, MessageReader, SizedMessage, StoredBatch};
 pub use stats::{SessionInfo, StorageSizes};
 pub(crate) use stats::{namespace_counts, session_infos, sizes};
 pub(crate) use transaction::{Snapshot, Transaction};

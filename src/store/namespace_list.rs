@@ -221,9 +221,9 @@ impl<T: Tables> Namespaces<'_, T> {
     }
 
     /// All namespaces under a prefix, itself included.
-    pub(super) fn all_under(&self, prefix: &Namespace) -> Result<Vec<(Namespace, NamespaceId)>> {
+    pub(crate) fn all_under(&self, prefix: Option<&Namespace>) -> Result<Vec<(Namespace, NamespaceId)>> {
         let mut found = Vec::new();
-        self.walk(Some(prefix), None, |namespace, record| {
+        self.walk(prefix, None, |namespace, record| {
             found.push((namespace, NamespaceId(record.id)));
             Ok(ControlFlow::Continue(()))
         })?;

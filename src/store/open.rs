@@ -126,11 +126,11 @@ fn check_no_key(path: &Path, config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Creates a database, open and locked, in a new file that is to be `path`. See [`NewFile::beside`] for `like`.
-pub(super) fn create(path: &Path, like: Option<&Metadata>, config: &Config) -> Result<(NewFile, Opened<Database>)> {
+/// Creates a database, open and locked, in a new file that is to be `path`.
+pub(super) fn create(path: &Path, config: &Config) -> Result<(NewFile, Opened<Database>)> {
     remove_leftovers(path);
     loop {
-        let new = NewFile::beside(path, like).map_err(|error| failed(path, error))?;
+        let new = NewFile::beside(path).map_err(|error| failed(path, error))?;
         let created = with_mode(config, |mode| {
             let file = open_file(new.temporary(), File::options().read(true).write(true))?;
             writable(PageFile::create(Box::new(file), &Seal::of(config)?)?, builder(config, mode))

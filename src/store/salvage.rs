@@ -67,7 +67,7 @@ pub(crate) fn salvage(damaged: &Path, new: &Path, config: &Config) -> Result<Sal
     let opened = open::leniently(damaged, config)?;
     let from = opened.database.begin_read().map_err(storage)?;
     let access = open::access(damaged)?;
-    let (file, created) = open::create(new, Some(&access), config)?;
+    let (file, created) = open::create(new, config)?;
     create_tables(&created)?;
     let to = Store::prepare(Handle::writing(created, false), file.temporary(), config, Kind::File)?;
     if let Ok(generations) = from.table(GENERATIONS).and_then(|table| records(&table)) {

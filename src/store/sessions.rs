@@ -4,7 +4,11 @@
 //! A message enters the window when it is put, and leaves it when the token budget pushes it out. In between it may be in the
 //! session's buffer or in long-term memory: a flush for another reason than the budget changes no prompt.
 
-use std::{collections::HashSet, ops::RangeInclusive, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::{Range, RangeInclusive},
+    sync::Arc,
+};
 
 use redb::ReadTransaction;
 
@@ -28,6 +32,11 @@ impl<T: Tables> Sessions<'_, T> {
     /// The number of a session in its namespace, or `None` if there is no such session.
     pub(crate) fn number(&self, namespace: NamespaceId, session: &str) -> Result<Option<u32>> {
         number(&self.0.table(SESSIONS)?, namespace.0, session)
+    }
+
+    /// The names of the sessions of a namespace, by number.
+    pub(super) fn names(&self, namespace: NamespaceId) -> Result<HashMap<u32, String>> {
+        Ok(self.all(namespace)?.into_iter().map(|(name, number)| (number, name)).collect())
     }
 
     /// The names and numbers of the sessions of a namespace, by name.
@@ -94,10 +103,21 @@ impl<T: Tables> Messages<'_, T> {
         record.map(MessageRecord::message).transpose()
     }
 
-    /// The message with this id, unless it has expired.
-    pub(crate) fn by_id(&self, namespace: NamespaceId, id: &str) -> Result<Option<Message>> {
-        let message = self.seq(namespace, id)?.map_or(Ok(None), |seq| self.get(namespace, seq));
-        message.map_err(|error| error.within(|| format!("message {id:?}")))
+    /// The message with this id, unless it has expired. `take` is given its bytes before it is parsed, and may refuse them.
+    pub(crate) fn by_id(
+        &self,
+        namespace: NamespaceId,
+        id: &str,
+        take: impl FnOnce(usize) -> Result<()>,
+    ) -> Result<Option<Message>> {
+        let read = || {
+            let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
+            let record = MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?;
+            let Some(record) = record else { return Ok(None) };
+            take(record.bytes())?;
+            record.message().map(Some)
+        };
+        read().map_err(|error: Error| error.within(|| format!("message {id:?}")))
     }
 
     /// Passes the text of each message of a namespace to `visit`, in the order of their sequence numbers, until it returns
@@ -151,15 +171,20 @@ impl<T: Tables> Messages<'_, T> {
         ids.into_iter().filter_map(|id| seq(&table, namespace.0, id).transpose()).collect()
     }
 
-    /// The earlier versions of the message with this id, oldest first, without those that have expired.
-    pub(crate) fn versions(&self, namespace: NamespaceId, id: &str) -> Result<Vec<MessageVersion>> {
+    /// The earlier versions of the message with this id that end at a time or later, oldest first, without those that have expired, as
+    /// long as `fits` returns true for the bytes of the next one.
+    pub(crate) fn versions(
+        &self,
+        namespace: NamespaceId,
+        id: &str,
+        from: i64,
+        fits: impl FnMut(usize) -> Result<bool>,
+    ) -> Result<Vec<MessageVersion>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(Vec::new()) };
         if MessageRecord::read_live(&self.0.table(MESSAGES)?, namespace.0, seq)?.is_none() {
             return Ok(Vec::new());
         }
-        let records = message_versions::records(&self.0.table(MESSAGE_VERSIONS)?, namespace, seq)?;
-        let live = records.into_iter().filter(|(_, record)| !record.has_expired());
-        live.map(|(until, record)| Ok(MessageVersion { message: record.message()?, until })).collect()
+        message_versions::live(&self.0.table(MESSAGE_VERSIONS)?, namespace, seq, from, fits)
     }
 
     /// What the messages of a namespace were at a time, of those that have changed since, with their sequence numbers. Cost:
@@ -177,6 +202,20 @@ impl<T: Tables> Messages<'_, T> {
         Ok(record.map(|record| record.revision.max(seq)))
     }
 
+    /// Returns true if each of these messages is still stored with its text in its session: none was deleted, has expired or
+    /// was replaced. What was made of messages is stored only then.
+    pub(crate) fn are_stored(&self, namespace: NamespaceId, messages: &[Message]) -> Result<bool> {
+        let (ids, stored) = (self.0.table(IDS)?, self.0.table(MESSAGES)?);
+        for message in messages {
+            let Some(seq) = seq(&ids, namespace.0, &message.id)? else { return Ok(false) };
+            let record = MessageRecord::read_live(&stored, namespace.0, seq)?;
+            if !record.is_some_and(|record| record.same_vectors(&MessageRecord::new(message, record.revision))) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// The sequence number of a message, and the number of its session.
     pub(crate) fn locate(&self, namespace: NamespaceId, id: &str) -> Result<Option<(u64, u32)>> {
         let Some(seq) = self.seq(namespace, id)? else { return Ok(None) };
@@ -191,29 +230,45 @@ pub(crate) struct MessageReader {
     messages: ReadTable<(u32, u64), Bytes>,
     /// The time as of which messages are read, with their versions.
     as_of: Option<(ReadTable<VersionKey, Bytes>, Timestamp)>,
+    /// True if messages are returned without their metadata.
+    skips_metadata: bool,
+}
+
+/// A message, and about how many bytes its content and its metadata take in memory and in an answer.
+pub(crate) struct SizedMessage {
+    pub(crate) message: Message,
+    pub(crate) content_bytes: usize,
+    pub(crate) metadata_bytes: usize,
 }
 
 impl Messages<'_, Arc<ReadTransaction>> {
     /// Opens the table of messages for several reads: as they are, or as they were at a time.
-    pub(crate) fn reader(&self, as_of: Option<Timestamp>) -> Result<MessageReader> {
+    pub(crate) fn reader(&self, as_of: Option<Timestamp>, skips_metadata: bool) -> Result<MessageReader> {
         let as_of = match as_of {
             Some(time) => Some((self.0.table(MESSAGE_VERSIONS)?, time)),
             None => None,
         };
-        Ok(MessageReader { messages: self.0.table(MESSAGES)?, as_of })
+        Ok(MessageReader { messages: self.0.table(MESSAGES)?, as_of, skips_metadata })
     }
 }
 
 impl MessageReader {
     /// The message with this sequence number, unless it has expired by now, or what it was has.
-    pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<Message>> {
+    pub(crate) fn get(&self, namespace: NamespaceId, seq: u64) -> Result<Option<SizedMessage>> {
         let Some(now) = MessageRecord::read_live(&self.messages, namespace.0, seq)? else { return Ok(None) };
         let then = match &self.as_of {
             Some((versions, time)) => message_versions::as_of(versions, namespace, seq, *time)?,
             None => None,
         };
-        let read = then.unwrap_or(now);
-        if read.has_expired() { Ok(None) } else { read.message().map(Some) }
+        let mut read = then.unwrap_or(now);
+        if self.skips_metadata {
+            read.metadata = None;
+        }
+        if read.has_expired() {
+            return Ok(None);
+        }
+        let (content_bytes, metadata_bytes) = (read.content_bytes(), read.metadata_bytes());
+        Ok(Some(SizedMessage { message: read.message()?, content_bytes, metadata_bytes }))
     }
 
     /// The id of the message with this sequence number.
@@ -225,6 +280,18 @@ impl MessageReader {
 /// The sequence number of a message.
 pub(super) fn seq(ids: &impl ReadableTable<(u32, &'static str), u64>, namespace: u32, id: &str) -> Result<Option<u64>> {
     Ok(ids.get((namespace, id))?.map(|seq| seq.value()))
+}
+
+/// A message of a session.
+#[derive(Clone, Debug)]
+pub struct PlacedMessage {
+    /// Its number in the namespace. The messages of a session are in the order of their numbers, and no other message gets the number
+    /// of a deleted one.
+    pub number: u64,
+    /// True if it is in the session's buffer.
+    pub is_buffered: bool,
+    /// The message.
+    pub message: Message,
 }
 
 /// The table of histories.
@@ -260,27 +327,32 @@ impl<T: Tables> History<'_, T> {
             .collect()
     }
 
-    /// The last messages of a session whose sequence numbers are below `end`, in order, up to `limit`, each with its position.
-    pub(crate) fn last(
+    /// The messages of a session whose sequence numbers are in `range`, from its end if `is_reversed`, as long as `fits` returns true
+    /// for the bytes of the next one.
+    pub(crate) fn part(
         &self,
         namespace: NamespaceId,
         session: u32,
-        end: u64,
-        limit: usize,
-    ) -> Result<Vec<(SessionPosition, Message)>> {
+        range: Range<u64>,
+        is_reversed: bool,
+        mut fits: impl FnMut(usize) -> Result<bool>,
+    ) -> Result<Vec<PlacedMessage>> {
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
+        let mut keys = history.range((namespace.0, session, range.start)..(namespace.0, session, range.end))?;
         let mut found = Vec::new();
-        for entry in history.range((namespace.0, session, 0)..(namespace.0, session, end))?.rev() {
-            if found.len() == limit {
+        while let Some(entry) = if is_reversed { keys.next_back() } else { keys.next() } {
+            let (key, position) = entry?;
+            let number = key.value().2;
+            let record = MessageRecord::expect(&messages, namespace.0, number)?;
+            if record.has_expired() {
+                continue;
+            }
+            if !fits(record.bytes())? {
                 break;
             }
-            let (key, position) = entry?;
-            let record = MessageRecord::expect(&messages, namespace.0, key.value().2)?;
-            if !record.has_expired() {
-                found.push((SessionPosition::read(position.value()), record.message()?));
-            }
+            let is_buffered = SessionPosition::read(position.value()) == SessionPosition::Buffer;
+            found.push(PlacedMessage { number, is_buffered, message: record.message()? });
         }
-        found.reverse();
         Ok(found)
     }
 
@@ -356,13 +428,14 @@ impl<T: Tables> Window<'_, T> {
 
     /// Reads the messages of a session's window that are in long-term memory: the system messages at its beginning, and
     /// the last ones whose costs add up to at most `budget` together with these. Unless `has_turn`, the last turn is
-    /// read even if it costs more.
+    /// read even if it costs more. `take` is given the bytes of each, and may refuse them.
     pub(crate) fn flushed(
         &self,
         namespace: NamespaceId,
         session: u32,
         mut budget: usize,
         has_turn: bool,
+        take: impl Fn(usize) -> Result<()>,
         mut cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
         let mut window = FlushedWindow::default();
@@ -370,7 +443,9 @@ impl<T: Tables> Window<'_, T> {
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
         let range = |from| (namespace.0, session, from)..=(namespace.0, session, u64::MAX);
         let mut read = |seq: u64| -> Result<Option<CostedMessage>> {
-            let message = MessageRecord::expect(&messages, namespace.0, seq)?.message()?;
+            let record = MessageRecord::expect(&messages, namespace.0, seq)?;
+            take(record.bytes())?;
+            let message = record.message()?;
             let cost = cost(seq, &message);
             Ok((!message.has_expired()).then_some((seq, message, cost)))
         };
@@ -428,8 +503,6 @@ impl Window<'_, WriteTransaction> {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredBatch {
     pub(crate) number: u32,
-    /// The first and the last sequence number.
-    pub(crate) ends: (u64, u64),
     pub(crate) messages: Vec<Message>,
 }
 
@@ -444,7 +517,7 @@ impl<T: Tables> Batches<'_, T> {
         let position = SessionPosition::LongTerm(Some(number));
         let messages = History(self.0).messages_in(namespace, session, ends.0..=ends.1, Some(position))?;
         let messages = messages.into_iter().map(|(_, message)| message).collect();
-        Ok(Some(StoredBatch { number, ends, messages }))
+        Ok(Some(StoredBatch { number, messages }))
     }
 
     /// The number that the next batch of a session will have.

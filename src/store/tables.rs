@@ -349,7 +349,7 @@ impl<K: Key + 'static, V: Value + 'static> ReadableTable<K, V> for WriteTable<'_
 /// The answer of redb to a call that was under way when another one met an error of the file. `Store::explain` names
 /// that error. Calls from now on find the file opened again.
 #[derive(Debug, thiserror::Error)]
-#[error("another call met an error of the file; repeat the call")]
+#[error("another call met an error of the file")]
 pub(super) struct FailedElsewhere;
 
 /// Converts an error of redb that the user did not cause.

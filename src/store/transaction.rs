@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redb::ReadTransaction;
 
 use super::{
+    anchor,
     audit::{AuditLog, Holds},
     blocks::Blocks,
     checkpoints::Checkpoints,
@@ -34,7 +35,10 @@ use super::{
     tables::WriteTransaction,
     vectors::Vectors,
 };
-use crate::{error::Result, ids::Namespace};
+use crate::{
+    error::Result,
+    ids::{Anchor, Namespace},
+};
 
 /// A write transaction: committed as a whole, or dropped without effect.
 pub(crate) struct Transaction<T = WriteTransaction> {
@@ -180,6 +184,11 @@ impl<T> Transaction<T> {
 }
 
 impl Snapshot {
+    /// Returns the number and the id of the last commit.
+    pub(crate) fn anchor(&self) -> Result<Anchor> {
+        anchor::read(&self.tables)
+    }
+
     /// Returns the key that seals the memory in prompts. `None` if the database has no key yet.
     pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
         seal_key::read(&self.tables)
@@ -242,6 +251,7 @@ impl Transaction {
     }
 
     pub(super) fn commit(self) -> Result<()> {
+        anchor::write(&self.tables)?;
         self.tables.commit()
     }
 }

@@ -27,7 +27,11 @@ fn failure(model: &OpenAiChat) -> (String, bool) {
     let error = ask(model).unwrap_err();
     let shown = format!("{error} {error:?} {model:?}");
     assert!(!shown.contains(KEY), "{shown}");
-    let Error::Chat { transient, .. } = error else { panic!("{error:?}") };
+    let transient = match &error {
+        Error::Chat { transient, .. } => *transient,
+        Error::ChatUnavailable { .. } => false,
+        _ => panic!("{error:?}"),
+    };
     (format!("{error} {error:?}"), transient)
 }
 
@@ -240,7 +244,7 @@ fn permanent_failures_are_not_retried() {
     let huge = json!({"choices": [{"message": {"role": "assistant", "content": "x".repeat(8 << 20)}}]});
     let rows = [
         (Reply::error(401, &format!("Incorrect API key provided: {KEY}.")), "401 Unauthorized: Incorrect"),
-        (Reply::error(400, "bad request"), "400 Bad Request: bad request; the same request will fail again"),
+        (Reply::error(400, "bad request"), "400 Bad Request: bad request; check its address"),
         (Reply::error(403, "no"), "403 Forbidden: no"),
         (Reply::json(404, json!({"error": "no model small"})), "404 Not Found: no model small"),
         (Reply::new(422, ""), "answered 422 Unprocessable Entity;"),
@@ -253,7 +257,24 @@ fn permanent_failures_are_not_retried() {
         let (reason, transient) = failure(&model(&server));
         assert!(reason.contains(wanted), "{wanted}: {reason}");
         assert!(!transient, "{reason}");
-        assert_eq!(server.requests().len(), 1, "{reason}");
+        // After some, another request tells whether this one is at fault.
+        let is_asked_again = ["400", "403", "422"].iter().any(|status| wanted.contains(status));
+        assert_eq!(server.requests().len(), 1 + usize::from(is_asked_again), "{reason}");
+    }
+}
+
+#[test]
+fn a_refusal_concerns_the_request_if_another_one_is_answered() {
+    let refusals = [400, 402, 403, 413, 422].map(|status| Reply::error(status, "no"));
+    for refusal in refusals {
+        let error = ask(&model(&LlmServer::replies([refusal.clone(), Reply::text("Yes.")]))).unwrap_err();
+        assert!(matches!(error, Error::Chat { transient: false, .. }), "{error:?}");
+        let error = ask(&model(&LlmServer::replies([refusal]))).unwrap_err();
+        assert!(matches!(error, Error::ChatUnavailable { .. }), "{error:?}");
+    }
+    for status in [401, 404] {
+        let server = LlmServer::replies([Reply::error(status, "no"), Reply::text("Yes.")]);
+        assert!(matches!(ask(&model(&server)), Err(Error::ChatUnavailable { .. })), "{status}");
     }
 }
 

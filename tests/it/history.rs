@@ -562,3 +562,24 @@ proptest! {
         }
     }
 }
+
+/// Another folder of this name has another lock, and perhaps another store.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_is_moved_takes_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, moved] = ["history", "moved"].map(|name| folder.path().join(name));
+    let history = FileHistory::open(&path).unwrap();
+    history.append("s", &[Message::user("before")]).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    let other = FileHistory::open(&path).unwrap();
+    for result in [
+        history.append("s", &[Message::user("after")]),
+        history.set("s", &[Message::user("after")]),
+        history.delete("s"),
+    ] {
+        assert!(matches!(result, Err(Error::DatabaseMoved { .. })), "{result:?}");
+    }
+    other.append("s", &[Message::user("in the new folder")]).unwrap();
+    assert_eq!(other.messages("s").unwrap().len(), 1);
+}

@@ -28,6 +28,7 @@ mod executor;
 mod fewshot;
 mod filter;
 mod forget;
+mod formats;
 mod history;
 mod ids;
 mod index;

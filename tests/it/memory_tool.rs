@@ -1,7 +1,7 @@
 //! Claude's memory tool in a process: the wording of every answer, the paths, and what others do meanwhile. What the
 //! server adds is in `server::memory_tool`.
 
-use std::{collections::BTreeMap, thread};
+use std::{collections::BTreeMap, sync::Barrier, thread};
 
 use mnemon::{DocumentOptions, DocumentSearch, Engine, Error, Forget};
 use mnemon_memory_tool::{Answer, run};
@@ -415,6 +415,46 @@ fn answers_are_bounded() {
         "{}",
         &cut[cut.len() - 100..]
     );
+}
+
+/// Whoever is first: the other is told.
+#[test]
+fn no_name_is_a_file_and_a_directory() {
+    let db = Db::new();
+    let engine = db.open();
+    let create = |path: &str| json!({ "command": "create", "path": path, "file_text": "x" });
+    for round in 0..60 {
+        let path = |rest: &str| format!("/memories/{round}{rest}");
+        for name in ["/from", "/dir/a", "/dir/b"] {
+            done(&engine, create(&path(name)));
+        }
+        for (at, [file, below]) in [
+            [create(&path("/0")), create(&path("/0/sub"))],
+            [create(&path("/1")), create(&path("/1/deep/er/sub"))],
+            [rename(&path("/from"), &path("/2")), create(&path("/2/sub"))],
+            [create(&path("/3")), rename(&path("/dir"), &path("/3"))],
+            [create(&path("/4")), rename(&path("/3"), &path("/4/sub"))],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let barrier = Barrier::new(2);
+            let [file, below] = [file, below].map(|input| (input.clone(), &barrier));
+            let run = |(input, barrier): (Value, &Barrier)| {
+                barrier.wait();
+                call(&engine, input)
+            };
+            let (file, below) = thread::scope(|scope| {
+                let file = scope.spawn(|| run(file));
+                (run(below), file.join().unwrap())
+            });
+            let files = files(&engine);
+            let name = format!("{round}/{at}");
+            let is_directory = files.keys().any(|key| key.starts_with(&format!("{name}/")));
+            assert!(!(files.contains_key(&name) && is_directory), "{name}: {file:?} {below:?}");
+            assert!(file.is_error || below.is_error, "{name}: {file:?} {below:?}");
+        }
+    }
 }
 
 #[test]

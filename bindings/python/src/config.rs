@@ -52,6 +52,8 @@ use crate::{
 ///
 /// - `block_threads`: threads on which blocks take batches, 1 to 1,024. Default: 4.
 /// - `block_retry`: seconds before a block that failed is first tried again; doubled each time, up to 5 minutes. Default: 1.
+/// - `block_close_wait`: seconds that closing the engine waits for blocks that work on batches; the others get them after the next
+///   opening. Default: 5.
 ///
 /// The file:
 ///
@@ -66,6 +68,8 @@ use crate::{
 ///   crash. Default: `False`.
 /// - `shared_timeout`: seconds that a call of a shared database waits for Postgres, 0.01 to 3,600; a change that waits behind
 ///   another one, twice as long. Default: 10.
+/// - `anchor`: a commit that the database must have, as `Engine.anchor` returned it: an older copy in its place raises
+///   `OlderDatabaseError`. Default: `None`.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Config {
@@ -161,6 +165,7 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "cache_bytes" => config.cache_bytes = count(value)?,
         "idle_flush" => config.idle_flush = optional().map(wait).transpose()?,
         "block_retry" => config.block_retry = wait(value)?,
+        "block_close_wait" => config.block_close_wait = wait(value)?,
         "shared_timeout" => config.shared_timeout = wait(value)?,
         "index" => match &*text()? {
             "hnsw_rs" => return Err(invalid(py, "\"hnsw_rs\" is not in this package; \"hnsw\" is")),
@@ -176,6 +181,10 @@ fn set(config: &mut mnemon::Config, name: &str, value: &Bound<'_, PyAny>) -> PyR
         "embedding_cache_file" => {
             config.embedding_cache_file =
                 optional().map(|path| Ok::<_, PyErr>(path.extract::<FilePath>()?.0)).transpose()?;
+        }
+        "anchor" => {
+            let anchor = optional().map(|value| value.extract::<Text>()?.parse().map_err(failed));
+            config.anchor = anchor.transpose()?;
         }
         "encryption_key" => config.encryption_key = optional().map(key).transpose()?,
         _ => return Err(invalid(py, "there is no such setting; help(mnemon.Config) lists all")),

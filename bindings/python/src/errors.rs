@@ -22,12 +22,15 @@ macro_rules! exceptions {
 }
 
 exceptions! {
+    AnswerTooLarge => InvalidQueryError,
     Block => BlockError,
     Chat => ChatError,
+    ChatUnavailable => ChatError,
     CheckpointNotFound => CheckpointNotFoundError "Memory.checkpoints()",
     Closed => ClosedError,
     Corrupted => CorruptedError "python -m mnemon salvage",
     DatabaseLocked => DatabaseLockedError "Engine(path, read_only=True)",
+    DatabaseMoved => DatabaseMovedError "Engine(path)",
     DatabaseNotFound => DatabaseNotFoundError "Engine(path)",
     DeadlineExceeded => DeadlineExceededError,
     DeviceUnavailable => DeviceUnavailableError,
@@ -58,7 +61,9 @@ exceptions! {
     NoPrevious => NoPreviousError,
     NotADatabase => NotADatabaseError,
     NotEncrypted => NotEncryptedError "leave out Config(encryption_key=...)",
+    OlderDatabase => OlderDatabaseError "Engine(path)",
     OutcomeUnknown => OutcomeUnknownError,
+    MessagesChanged => MessagesChangedError,
     Panicked => PanickedError,
     ReadOnly => ReadOnlyError "Engine(path)",
     ReindexRunning => ReindexRunningError,

@@ -205,7 +205,8 @@ impl Collection {
     }
 
     /// Lets a chat model update the items by a conversation, in one commit. Returns the keys of the items that were
-    /// `inserted`, `updated` and `deleted`, and whether the update was `repeated`: then it changed nothing.
+    /// `inserted`, `updated` and `deleted`, how many changes were `left_out` because they were too many for these messages, and
+    /// whether the update was `repeated`: then it changed nothing.
     fn update<'py>(&self, messages: List<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model, None)?);
         let report = self.call(py, async |collection| collection.update(&messages, &chat).await)?;
@@ -213,8 +214,21 @@ impl Collection {
         dict.set_item("inserted", report.inserted)?;
         dict.set_item("updated", report.updated)?;
         dict.set_item("deleted", report.deleted)?;
+        dict.set_item("left_out", report.left_out)?;
         dict.set_item("repeated", report.repeated)?;
         Ok(dict)
+    }
+
+    /// Returns the updates that a chat model made, the last first, with the values that items had `before`.
+    #[pyo3(signature = (*, limit = 100))]
+    fn updates<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = count)] limit: usize) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, async |collection| collection.updates(limit).await)?)
+    }
+
+    /// Takes an update back: deletes the items that it inserted, and gives the others the values that they had before. Returns
+    /// the keys of the items that were `restored` and `removed`, and of those that were `kept` because they were changed since.
+    fn undo<'py>(&self, py: Python<'py>, update: Text) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.call(py, async |collection| collection.undo(&update).await)?)
     }
 }
 

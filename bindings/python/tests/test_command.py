@@ -43,6 +43,7 @@ def test_what_the_wheel_leaves_out_says_what_to_install(tmp_path: Path) -> None:
     for name, arguments in commands:
         done = run(*arguments)
         assert done.returncode == 2 and f"no `{name}`" in done.stderr, (arguments, done.stderr)
+        assert "pip install 'mnemon-engine[server]'" in done.stderr, (arguments, done.stderr)
         assert "cargo install --path crates/cli" in done.stderr, (arguments, done.stderr)
     assert not db.exists()
     error = json.loads(run("--format", "json", "serve").stderr)

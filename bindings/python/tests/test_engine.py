@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -165,6 +166,31 @@ def test_bad_input_is_a_clear_error(engine: Engine, tmp_path: Path) -> None:
         Engine(tmp_path / "text")
     with pytest.raises(mnemon.InvalidArgumentError, match="a Message, a dict or a str is needed here, not int"):
         engine.put(NAMESPACE, [5])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be moved there")
+def test_a_file_that_was_moved_takes_nothing(tmp_path: Path) -> None:
+    with Engine(tmp_path / "memory.redb") as engine:
+        engine.put(NAMESPACE, "The boat is red.")
+        (tmp_path / "memory.redb").rename(tmp_path / "moved.redb")
+        with pytest.raises(mnemon.DatabaseMovedError, match="nothing was changed"):
+            engine.put(NAMESPACE, "The oars are new.")
+        (tmp_path / "moved.redb").rename(tmp_path / "memory.redb")
+        engine.put(NAMESPACE, "The oars are new.")
+
+
+def test_an_older_copy_is_noticed(tmp_path: Path) -> None:
+    path, copy = tmp_path / "memory.redb", tmp_path / "copy.redb"
+    with Engine(path) as engine:
+        engine.backup(copy)
+        engine.put(NAMESPACE, "The boat is red.")
+        anchor = engine.anchor()
+    Engine(path, config=Config(anchor=anchor)).close()
+    copy.rename(path)
+    with pytest.raises(mnemon.OlderDatabaseError, match="older copy"):
+        Engine(path, config=Config(anchor=anchor))
+    with pytest.raises(mnemon.InvalidConfigError):
+        Config(anchor="yesterday")
 
 
 def test_a_closed_engine_says_so(tmp_path: Path) -> None:

@@ -315,8 +315,13 @@ export class Namespace {
   /** Deletes the namespace, with `below` those under it, too. Returns the number of messages. */
   async deleteNamespace(options: { below?: boolean } & ChangeOptions = {}): Promise<number> {
     const [{ below }, call] = divide(options);
-    const params = { path: this.#path, query: { below }, header: key(call) };
-    return (await data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}", { params, ...this.mnemon.repeatable(call) }))).deleted;
+    // Very many are deleted by several requests, each with a key of its own: the answer of a key is kept.
+    for (let deleted = 0, header = key(call); ; header = key({})) {
+      const params = { path: this.#path, query: { below }, header };
+      const answer = await data(this.mnemon.api.DELETE("/v1/namespaces/{namespace}", { params, ...this.mnemon.repeatable(call) }));
+      deleted += answer.deleted;
+      if (!answer.more) return deleted;
+    }
   }
 }
 

@@ -117,6 +117,10 @@ export class EmbedderUnavailableError extends UnavailableError {
 export class ModelUnavailableError extends UnavailableError {
   static override readonly type = "urn:mnemon:model-unavailable";
 }
+/** The file of the database was moved, removed or replaced under its server: nothing was changed. */
+export class DatabaseMovedError extends UnavailableError {
+  static override readonly type = "urn:mnemon:database-moved";
+}
 export class SharedDatabaseUnavailableError extends UnavailableError {
   static override readonly type = "urn:mnemon:shared-database-unavailable";
 }
@@ -157,7 +161,7 @@ const CLASSES: readonly (typeof MnemonError & { type: string })[] = [
   IdempotencyAnswerDroppedError, UnauthorizedError,
   ForbiddenError, NotFoundError, SessionExistsError, DocumentChangedError, ReindexRunningError, PathExistsError, LegalHoldError,
   UnavailableError, OverloadedError, TooManyRequestsError, SlowBodyError, EmbedderUnavailableError, ModelUnavailableError,
-  SharedDatabaseUnavailableError, ModelAnswerError, InternalError, OutcomeUnknownError, ServerTimeoutError,
+  DatabaseMovedError, SharedDatabaseUnavailableError, ModelAnswerError, InternalError, OutcomeUnknownError, ServerTimeoutError,
 ];
 
 /** Returns the error of an answer that is no success. `answer` is its body: a problem, or what a proxy wrote. */

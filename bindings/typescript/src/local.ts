@@ -1,11 +1,12 @@
 /**
- * A memory in a file of this machine, for Node, Deno and Bun: finds the server of the file at its Unix socket, or starts one, as `mnemon mcp`
- * does (crates/cli/src/local_server.rs). Any number of programs share it, and it ends some time after the last one's last request.
+ * A memory in a file of this machine, for Node, Deno and Bun: finds the server of the file, or starts one, as `mnemon mcp` does
+ * (crates/cli/src/local_server.rs). Any number of programs share it, and it ends some time after the last one's last request.
+ *
+ * The server's note beside the file says where its socket is (crates/server/src/socket.rs), so that programs with other environments meet.
  */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, lstatSync, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
@@ -23,7 +24,7 @@ export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetr
   keyFile?: string | undefined;
   /** Seconds without a client after which the server ends. Default: 600. */
   idleSeconds?: number | undefined;
-  /** Start the server so that it replaces keys, tokens and card numbers by marks. */
+  /** Start the server so that it replaces keys, tokens and card numbers by marks. One that runs already and does not is refused. */
   removeSecrets?: boolean | undefined;
   /** More options of `mnemon serve`, such as `["--llm", "http://localhost:11434/v1", "--llm-model", "llama3.2"]`: see docs/server.md. */
   serve?: readonly string[] | undefined;
@@ -32,14 +33,18 @@ export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetr
 }
 
 const POLL_MS = 20;
-/** What a server says that lost a race for the database, and how long the one that won is waited for before another is started. */
+/** What a server says that is not the first one: the other one will answer, or end. Until then another is started now and then. */
+const OTHER_SERVER = /another server of it/;
+const RESTART_MS = 500;
+/** What a server says if the file is open elsewhere, and how long one may take to end whose file was moved to this name. */
 const OPEN_ELSEWHERE = /already open/;
-const RACE_MS = 500;
+const PATIENCE_MS = 1_500;
 /** Shorter than the 20 s after which the server closes an idle connection: a request would meet its end. */
 const IDLE_CONNECTION_MS = 10_000;
 
 /**
- * Opens the memory in a file, which is created if it is missing. The options count if a server is started: one that runs goes on as it is.
+ * Opens the memory in a file, which is created if it is missing. The options count if a server is started: one that runs goes on as it is,
+ * but is refused if it does not remove secrets as it should.
  * If the server is killed, the next call starts another, and what may be repeated is.
  */
 export async function openLocal(file: string, options: LocalOptions = {}): Promise<Mnemon> {
@@ -53,7 +58,6 @@ export async function openLocal(file: string, options: LocalOptions = {}): Promi
 class LocalServer {
   readonly #file: string;
   readonly #options: LocalOptions;
-  readonly #socket: string;
   readonly #binary: string;
   readonly #agent = new Agent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
   #child: ChildProcess | undefined;
@@ -66,7 +70,6 @@ class LocalServer {
     }
     this.#file = absolute(file);
     this.#options = options;
-    this.#socket = socketPath(this.#file);
     this.#binary = options.binary ?? findBinary();
   }
 
@@ -75,8 +78,7 @@ class LocalServer {
     try {
       return await this.#send(request, body);
     } catch (error) {
-      const { code } = error as { code?: string };
-      if (code !== "ENOENT" && code !== "ECONNREFUSED") throw error;
+      if (!isAway(error)) throw error;
     }
     await this.connected(request.signal);
     return this.#send(request, body);
@@ -97,7 +99,8 @@ class LocalServer {
     const deadline = Date.now() + startTimeoutMs;
     let startAt = 0;
     let refusal: string | undefined;
-    while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => answer.ok, away))) {
+    let openElsewhere: number | undefined;
+    while (!(await this.#send(new Request("http://localhost/health"), Buffer.alloc(0)).then((answer) => this.#serves(answer), away))) {
       if (Date.now() > deadline) {
         const reason = refusal ?? this.#refusal() ?? `\`${this.#binary} ${this.#arguments().join(" ")}\` says why`;
         throw new NotConnectedError(`no server of ${this.#file} answers after ${startTimeoutMs} ms: ${reason}`);
@@ -105,13 +108,27 @@ class LocalServer {
       if (this.#child?.exitCode) {
         this.#child = undefined;
         refusal = this.#refusal();
-        if (refusal !== undefined && !OPEN_ELSEWHERE.test(refusal)) throw new NotConnectedError(`no server of ${this.#file} can be started: ${refusal}`);
-        startAt = Date.now() + RACE_MS;
+        if (refusal !== undefined && OPEN_ELSEWHERE.test(refusal)) openElsewhere ??= Date.now();
+        const isWaitedFor = openElsewhere === undefined ? refusal === undefined || OTHER_SERVER.test(refusal) : Date.now() < openElsewhere + PATIENCE_MS;
+        if (!isWaitedFor) throw new NotConnectedError(`no server of ${this.#file} can be started: ${refusal}`);
+        startAt = Date.now() + RESTART_MS;
       } else if (Date.now() >= startAt && (!this.#child || this.#child.exitCode === 0 || this.#child.signalCode !== null)) {
         await this.#start();
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
+  }
+
+  /** Returns true if a server answers that serves as the options say. */
+  async #serves(answer: Response): Promise<boolean> {
+    const { removes_secrets: removesSecrets } = answer.ok ? ((await answer.json()) as { removes_secrets?: boolean }) : {};
+    if (answer.ok && this.#options.removeSecrets && !removesSecrets) {
+      throw new MnemonError(
+        `the server of ${this.#file} runs without --remove-secrets and would store secrets as they are; end it, and openLocal starts one that ` +
+          "removes them, or leave out removeSecrets",
+      );
+    }
+    return answer.ok;
   }
 
   #arguments(): string[] {
@@ -137,12 +154,13 @@ class LocalServer {
     return tried.status ? tried.stderr.trim() : undefined;
   }
 
-  #send(request: Request, body: Buffer): Promise<Response> {
+  async #send(request: Request, body: Buffer): Promise<Response> {
+    const socketPath = notedSocket(this.#file);
     return new Promise((resolve, reject) => {
       const { pathname, search } = new URL(request.url);
       const { method, signal } = request;
       const headers = { ...Object.fromEntries(request.headers), host: "localhost" };
-      const options = { socketPath: this.#socket, path: pathname + search, method, headers, signal, agent: this.#agent };
+      const options = { socketPath, path: pathname + search, method, headers, signal, agent: this.#agent };
       const sent = httpRequest(options, (answer) => resolve(response(answer)));
       sent.on("error", reject);
       sent.end(body);
@@ -150,9 +168,15 @@ class LocalServer {
   }
 }
 
+/** Returns true for an error that says that no server listens. */
+function isAway(error: unknown): boolean {
+  const { code } = error as { code?: string };
+  return code === "ENOENT" || code === "ECONNREFUSED";
+}
+
 /** Returns false for an error that says that no server listens yet, and throws others, such as a right that Deno does not give. */
 function away(error: Error & { code?: string }): false {
-  if (error.name === "NotCapable" || error.code === "EACCES") throw error;
+  if (error instanceof MnemonError || error.name === "NotCapable" || error.code === "EACCES") throw error;
   return false;
 }
 
@@ -189,17 +213,27 @@ function absolute(file: string): string {
   return join(realpathSync.native(folder), basename(file));
 }
 
-/** Returns the path of the socket of a database, as crates/server/src/socket.rs makes it, and makes its folder. */
-function socketPath(file: string): string {
-  const user = process.geteuid?.();
-  const { XDG_RUNTIME_DIR, TMPDIR } = process.env;
-  const folder = XDG_RUNTIME_DIR ? join(XDG_RUNTIME_DIR, "mnemon") : join(TMPDIR ?? "/tmp", `mnemon-${user}`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const found = lstatSync(folder);
-  if (!found.isDirectory() || found.uid !== user || found.mode & 0o077) {
-    throw new MnemonError(`${folder} is not a folder of this user alone; remove it, or set XDG_RUNTIME_DIR to another`);
+/** Returns the socket that a server of this file noted beside it. Throws ENOENT if none did. */
+function notedSocket(file: string): string {
+  const path = `${file}.server`;
+  const [note, database] = [lstatSync(path), statSync(file, { bigint: true })];
+  const isOfOwner = note.uid === process.geteuid?.() || BigInt(note.uid) === database.uid;
+  if (!note.isFile() || note.mode & 0o077 || !isOfOwner) {
+    throw new MnemonError(`${path} is no note of a server of this user or of the owner of ${file}; remove it if no server runs`);
   }
-  return join(folder, `${createHash("sha256").update(file).digest("hex").slice(0, 16)}.sock`);
+  const { socket = "", file: served } = parsed(readFileSync(path, "utf8"));
+  // A server whose file was moved, removed or replaced serves another database.
+  if (socket && served === `${database.dev}:${database.ino}`) return socket;
+  throw Object.assign(new Error(`no server of ${file} listens`), { code: "ENOENT" });
+}
+
+/** Parses a note, which its server may be about to write. */
+function parsed(note: string): { socket?: string; file?: string } {
+  try {
+    return JSON.parse(note) as { socket?: string; file?: string };
+  } catch {
+    return {};
+  }
 }
 
 /** Returns the path of the command: `$MNEMON_BINARY`, that of the package of this platform, or one in the PATH. */

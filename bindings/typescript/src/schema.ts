@@ -718,6 +718,8 @@ export interface components {
             forgotten: components["schemas"]["Forgotten"];
             /** @constant */
             kind: "forget";
+            /** @description True if there was nothing to forget: no such namespace, or nothing in it that the request means. Everything was forgotten before, or a name or an id in the request is wrong. */
+            nothing_found?: boolean;
             /** @description The kind of the request. */
             requested: components["schemas"]["ForgetTarget"];
         } | {
@@ -973,6 +975,8 @@ export interface components {
              * @description Number of messages, or of documents, that were deleted.
              */
             deleted: number;
+            /** @description True if the time of the request was over before all was deleted: the same request goes on. */
+            more?: boolean;
         };
         /** @description A JSON value that is stored under a key of a namespace. */
         Document: {
@@ -1371,7 +1375,7 @@ export interface components {
              * @description The cosine of the query and the message's best chunk, -1 to 1; higher is nearer. 0 if the query or the message was not embedded.
              */
             similarity: number;
-            /** @description Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros". It is found by words alone, in messages of up to 400 bytes among the first 50 hits; what is worded differently is not found. */
+            /** @description Ids of earlier hits that this one supersedes: messages of the same speaker that say the same but for numbers, names or a negation, such as "My rent is 900 euros" before "My rent is 950 euros", and messages about the same that it says have changed. Words alone decide, in messages of up to 400 bytes: among the first 50 hits in the same words, among the first 10 in others. Facts that differ in what the query names supersede nothing. */
             supersedes?: string[];
         };
         /** @description The outcome for a hit when its question is asked again. */
@@ -1917,6 +1921,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description The namespaces. Name one at least, here or in `under`.
              * @default []
@@ -2060,6 +2066,8 @@ export interface components {
              * @default true
              */
             length_prior?: boolean | null;
+            /** @description Return the metadata of the messages. Default: true. */
+            metadata?: boolean | null;
             /**
              * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
              * @default true
@@ -2383,6 +2391,8 @@ export interface components {
              * @default 0
              */
             neighbor: number;
+            /** @description The bytes of the piece of the query that the message answers best, if the query has several: then the terms `dense`, `lexical` and `neighbor` are those of this piece, times its weight. */
+            piece?: components["schemas"]["Passage"] | null;
             /**
              * Format: float
              * @description The term, below 0, for a message that ends with a question mark.
@@ -2419,6 +2429,12 @@ export interface components {
              * @default 0
              */
             weight: number;
+            /**
+             * Format: float
+             * @description The term for the words of the whole query, if it has several pieces that say as much as each other: the z-score of the message's BM25.
+             * @default 0
+             */
+            whole: number;
         };
         /** @description A session and its counts. */
         SessionInfo: {

@@ -2,7 +2,7 @@
  * Sends requests: the token, time limits, and the rules by which a request is repeated.
  *
  * What a request may be repeated after depends on what is known. Without a connection, or after an answer that says that the server did
- * not begin (429, `overloaded`), every request is repeated. After a lost connection or another answer of 408 or 5xx it is repeated if its
+ * not begin (429, `overloaded`, `database-moved`), every request is repeated. After a lost connection or another answer of 408 or 5xx it is repeated if its
  * call is repeatable: it reads, or its second execution leaves what the first one did. A server keeps the answers to idempotency keys in
  * memory, so a key alone does not make a call repeatable after a lost connection: the server may have been started anew.
  */
@@ -48,6 +48,9 @@ const MAX_RETRIES = 4;
 const MAX_PAUSE_MS = 5_000;
 /** How runtimes say that there was no connection. A browser does not say. */
 const NOT_CONNECTED = /bad port|certificate|ECONNREFUSED|ConnectionRefused|connection refused|ENOENT|ENOTFOUND|EAI_AGAIN|failed to lookup/i;
+
+/** Problems after which every request is repeated. */
+const NOT_BEGUN = new Set(["overloaded", "database-moved", "idempotency-key-running"].map((kind) => `urn:mnemon:${kind}`));
 
 export class Transport {
   readonly #options: ClientOptions;
@@ -116,7 +119,7 @@ async function mayRepeat(answer: Response, repeatable: boolean): Promise<boolean
   if (answer.status !== 408 && answer.status !== 409 && answer.status < 502) return false;
   const problem: unknown = await answer.clone().json().catch(() => undefined);
   const type = (problem as { type?: unknown } | undefined)?.type;
-  if (type === "urn:mnemon:overloaded" || type === "urn:mnemon:idempotency-key-running") return true;
+  if (NOT_BEGUN.has(String(type))) return true;
   return answer.status !== 409 && repeatable;
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { InvalidArgumentError, MnemonError, NotConnectedError, TooLargeError } from "mnemon-engine";
@@ -61,6 +61,19 @@ describe("openLocal", () => {
     await memory.namespace("users/ada").put("hello");
     assert.deepEqual(serversOf(path), before);
     server.kill();
+  });
+
+  test("refuses a server that stores secrets where they are to be removed", async () => {
+    const path = file("secrets.redb");
+    using memory = await openLocal(path);
+    await memory.namespace("users/ada").put("hello");
+    await assert.rejects(openLocal(path, { removeSecrets: true }), (error) => error instanceof MnemonError && error.message.includes("--remove-secrets"));
+    const other = file("removed.redb");
+    using removing = await openLocal(other, { removeSecrets: true });
+    const key = `sk-${"aB3dE5gH".repeat(4)}`;
+    const { ids } = await removing.namespace("users/ada").put(`My key is ${key}.`);
+    using same = await openLocal(other, { removeSecrets: true });
+    assert.equal((await same.namespace("users/ada").get(ids[0]!))?.content, "My key is [key removed].");
   });
 
   test("loses nothing that was acknowledged when the server is killed", async () => {
@@ -131,14 +144,37 @@ describe("openLocal", () => {
     await check(openLocal(file("k.redb"), { keyFile: join(folder, "none") }), NotConnectedError, /no encryption key/);
     assert.ok(Date.now() - began < 30_000, "at once, and not after startTimeoutMs");
     await check(openLocal(file("x.redb"), { binary: "/none/mnemon" }), MnemonError, /cannot be started/);
-    process.env.XDG_RUNTIME_DIR = join(folder, "open");
-    mkdirSync(join(folder, "open", "mnemon"), { recursive: true, mode: 0o755 });
-    await assert.rejects(openLocal(file("y.redb")), /not a folder of this user alone/);
-    // A server of which this program does not know holds the file.
-    const held = file("held.redb");
-    process.env.XDG_RUNTIME_DIR = mkdtempSync(join(folder, "other-"));
-    (await openLocal(held)).close();
+    process.env.XDG_RUNTIME_DIR = process.env.TMPDIR = join(folder, "open");
+    for (const name of ["mnemon", `mnemon-${process.geteuid?.()}`]) mkdirSync(join(folder, "open", name), { recursive: true, mode: 0o755 });
+    await check(openLocal(file("y.redb")), NotConnectedError, /not a folder of this user alone.*set XDG_RUNTIME_DIR/s);
     process.env.XDG_RUNTIME_DIR = runtime;
-    await check(openLocal(held, { startTimeoutMs: 1_000 }), NotConnectedError, /1000 ms: .*already open/);
+    delete process.env.TMPDIR;
+    // A program that is no server has the file open.
+    const held = file("held.redb");
+    const holder = spawn(MNEMON, ["ingest", "--db", held, "-"], { stdio: ["pipe", "ignore", "ignore"] });
+    while (!existsSync(held)) await new Promise((resolve) => setTimeout(resolve, 20));
+    const asked = Date.now();
+    await check(openLocal(held), NotConnectedError, new RegExp(`already open in the process ${holder.pid}`));
+    assert.ok(Date.now() - asked < 20_000, "at once, and not after startTimeoutMs");
+    holder.stdin.end();
+  });
+
+  test("finds the server from every environment, and one of its file alone", async () => {
+    const path = file("met.redb");
+    using first = await openLocal(path);
+    await first.namespace("users/ada").put("hello");
+    process.env.XDG_RUNTIME_DIR = mkdtempSync(join(folder, "other-"));
+    using second = await openLocal(path);
+    process.env.XDG_RUNTIME_DIR = runtime;
+    assert.equal((await second.namespace("users/ada").info()).messages, 1);
+    assert.equal(serversOf(path).length, 1);
+    // The next call goes to a server of what has the name then.
+    renameSync(path, `${path}.moved`);
+    await first.namespace("users/ada").put("said in a new file");
+    await first.namespace("users/ada").put("and once more");
+    assert.equal((await second.namespace("users/ada").info()).messages, 2);
+    while (serversOf(path).length > 1) await new Promise((resolve) => setTimeout(resolve, 50));
+    chmodSync(`${path}.server`, 0o666);
+    await assert.rejects(openLocal(path), /is no note of a server of this user/);
   });
 });

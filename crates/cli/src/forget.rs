@@ -110,6 +110,9 @@ fn print_forgotten(receipt: &Receipt, format: Format) -> anyhow::Result<()> {
     ];
     if format == Format::Text {
         counts.into_iter().try_for_each(|(name, count)| output::count(name, count))?;
+        if let AuditEvent::Forget { nothing_found: true, .. } = receipt.event {
+            output::line("nothing was found: everything was forgotten before, or a name or an id is wrong")?;
+        }
     }
     print_receipt(receipt, format)
 }

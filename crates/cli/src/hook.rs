@@ -3,29 +3,36 @@
 //! A hook is a process of its own for each event, and several agents work at a time. So it opens no database: it asks the
 //! server that `mnemon mcp` uses too, over its Unix socket.
 
-use std::{io::Read, path::PathBuf};
+use std::{future::Future, path::PathBuf, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, StatusCode, body::Bytes, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use mnemon::{ContentPart, Message, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role};
+use mnemon::{
+    ContentPart, Message, MessageLine, MessageTokenCounter, Namespace, PerPartTokenCounter, Prompt, Role,
+    format::{FRAME, FileReader, ReadOptions, Source, namespace_of},
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::{io::AsyncReadExt, time::timeout};
 
 use crate::{
     local_server::{LocalServer, ServerArgs},
     output,
-    transcripts::{FRAME, complete_lines, namespace_of},
     usage::Status,
 };
 
 /// The most bytes of an event. A prompt is the longest part of it.
 const MAX_EVENT: u64 = 16 << 20;
+/// The bytes of a transcript in which the folder is looked for where its session began.
+const HEAD: u64 = 1 << 20;
 /// Messages of a request, and the most bytes of them, which is less than a server takes.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
+/// The failure of a server that is stopped, hangs, or takes long to start.
+const SILENT: &str = "the memory server has not answered";
 
 /// Print what a coding agent should know, or store what was said, for an event that its hook gives as JSON on stdin.
 ///
@@ -34,8 +41,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// model said since, from the transcript. Other events are ignored.
 ///
 /// A conversation is a session, and the memory of a folder is a namespace. The command uses the server of the database,
-/// and starts one if there is none, as `mnemon mcp` does. A failure is told on stderr, and never stops the agent: the exit
-/// status is 1.
+/// and starts one if there is none, as `mnemon mcp` does. A failure is told on stderr, prints nothing, and never stops the
+/// agent: the exit status is 1, or that of --failure-status. So is a server that does not answer in time.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -50,6 +57,19 @@ pub(crate) struct Args {
     /// The most bytes of each output of a tool that is stored. 0: calls of tools and their outputs are left out.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     tool_output: usize,
+    /// The most seconds that the agent waits: for all that is printed, and for each request that stores something. A server
+    /// that this hook started goes on, and the next event finds it.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    deadline: Duration,
+    /// The exit status of a failure: 1, which agents show their user, or 0.
+    #[arg(long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+    failure_status: u8,
+}
+
+/// Parses a time.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "not a number of seconds above 0".to_owned())
 }
 
 /// The fields of an event that Claude Code and Codex have in common.
@@ -65,45 +85,83 @@ struct Event {
     source: Option<String>,
 }
 
+impl Event {
+    /// Returns the namespace of the folder in which the session began, by its transcript: the agent may have left it since.
+    fn began(&self) -> Option<Namespace> {
+        let mut head = Vec::new();
+        let file = std::fs::File::open(self.transcript_path.as_ref()?).ok()?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, HEAD), &mut head).ok()?;
+        let (lines, _) = said(&head, 0).ok()?;
+        lines.into_iter().find(|line| line.message.session == self.session_id)?.namespace
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
+    let status = Status(args.failure_status);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime.block_on(answer(args));
+    // A thread may wait for stdin.
+    runtime.shutdown_background();
+    match answer {
+        Ok(answer) if answer.is_empty() => {}
+        Ok(answer) => output::text(&answer)?,
+        Err(error) => {
+            output::failure(&error, status.0);
+            return Ok(status);
+        }
+    }
+    Ok(Status::SUCCESS)
+}
+
+/// Reads an event, and returns what is to be printed for it.
+async fn answer(args: Args) -> anyhow::Result<String> {
+    let Args { server, namespace, tokens, tool_output, deadline, .. } = args;
     let mut text = String::new();
-    std::io::stdin().take(MAX_EVENT).read_to_string(&mut text).context("reading the event from stdin")?;
+    let read = tokio::io::stdin().take(MAX_EVENT);
+    let mut read = std::pin::pin!(read);
+    within(deadline, "the agent has not given the whole event", read.read_to_string(&mut text))
+        .await?
+        .context("reading the event from stdin")?;
     let event: Event = serde_json::from_str(&text).context(
         "the event on stdin is not that of a hook: the agent's configuration runs this command, and gives it JSON with \
          hook_event_name, session_id and cwd",
     )?;
-    let Args { server, namespace, tokens, tool_output } = args;
-    let namespace = namespace.map_or_else(|| namespace_of(&event.cwd), Ok)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let answer = runtime.block_on(async {
-        let memory = |client| Memory { client, namespace, session: event.session_id.clone() };
-        match &*event.hook_event_name {
-            // A session that goes on knows what was said.
-            "SessionStart" if !matches!(event.source.as_deref(), Some("resume" | "compact")) => {
-                memory(Client::connect(server).await?).last_conversation(tokens).await
-            }
-            "UserPromptSubmit" => match event.prompt.as_deref().map(str::trim) {
-                None | Some("") => Ok(String::new()),
-                Some(prompt) => memory(Client::connect(server).await?).about(prompt, tokens).await,
-            },
-            "Stop" | "PreCompact" | "SessionEnd" => {
-                let Some(path) = &event.transcript_path else { return Ok(String::new()) };
-                let transcript = std::fs::read(path).with_context(|| path.display().to_string())?;
-                let mut memory = memory(Client::connect(server).await?);
-                memory.store(&transcript, tool_output).await?;
-                if event.hook_event_name == "SessionEnd" {
-                    memory.flush().await?;
-                }
-                Ok(String::new())
-            }
-            _ => Ok(String::new()),
+    let namespace = match namespace {
+        Some(namespace) => namespace,
+        None => event.began().map_or_else(|| namespace_of(&event.cwd), Ok)?,
+    };
+    let memory = |client| Memory { client, namespace, session: event.session_id.clone() };
+    match &*event.hook_event_name {
+        // A session that goes on knows what was said.
+        "SessionStart" if !matches!(event.source.as_deref(), Some("resume" | "compact")) => {
+            let told = async { memory(Client::connect(server, deadline).await?).last_conversation(tokens).await };
+            within(deadline, SILENT, told).await?
         }
-    });
-    let answer = answer?;
-    if !answer.is_empty() {
-        output::text(&answer)?;
+        "UserPromptSubmit" => match event.prompt.as_deref().map(str::trim) {
+            None | Some("") => Ok(String::new()),
+            Some(prompt) => {
+                let told = async { memory(Client::connect(server, deadline).await?).about(prompt, tokens).await };
+                within(deadline, SILENT, told).await?
+            }
+        },
+        "Stop" | "PreCompact" | "SessionEnd" => {
+            let Some(path) = &event.transcript_path else { return Ok(String::new()) };
+            let transcript = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let mut memory = memory(Client::connect(server, deadline).await?);
+            memory.store(&transcript, tool_output).await?;
+            if event.hook_event_name == "SessionEnd" {
+                memory.flush().await?;
+            }
+            Ok(String::new())
+        }
+        _ => Ok(String::new()),
     }
-    Ok(Status::SUCCESS)
+}
+
+/// Waits for something at most so long. The error says what has not come.
+async fn within<T>(deadline: Duration, missing: &str, work: impl Future<Output = T>) -> anyhow::Result<T> {
+    let waited = timeout(deadline, work).await;
+    waited.map_err(|_| anyhow!("{missing} within {} s; --deadline gives it longer", deadline.as_secs_f64()))
 }
 
 /// The memory of a folder, and the session of the agent in it.
@@ -161,17 +219,15 @@ impl Memory {
         Ok(serde_json::from_value(answer)?)
     }
 
-    /// Stores the messages of a transcript that follow the last one that is stored.
+    /// Stores the messages of a transcript that follow the last one that is stored, and deletes those that were taken back.
     async fn store(&mut self, transcript: &[u8], tool_output: usize) -> anyhow::Result<()> {
+        let (lines, removed) = said(transcript, tool_output)?;
         let mut messages = Vec::new();
-        for mut message in complete_lines(transcript, tool_output) {
+        for MessageLine { mut message, .. } in lines {
             // A transcript that continues another begins with a copy of that one.
             if message.session == self.session || message.session == mnemon::DEFAULT_SESSION {
                 message.session.clone_from(&self.session);
-                match message.check() {
-                    Ok(()) => messages.push(message),
-                    Err(error) => output::note(format!("a message was left out: {error}")),
-                }
+                messages.push(message);
             }
         }
         let mut known = messages.len();
@@ -194,6 +250,10 @@ impl Memory {
         if !batch.is_empty() {
             self.client.post(&path, &json!({ "messages": batch })).await?;
         }
+        for MessageLine { message, .. } in removed {
+            let path = self.message(&message.id);
+            self.client.request(Method::DELETE, &path, None).await?;
+        }
         Ok(())
     }
 
@@ -204,8 +264,7 @@ impl Memory {
     }
 
     async fn has(&mut self, id: &str) -> anyhow::Result<bool> {
-        let path = format!("{}/messages/{}", self.root(), encode(id));
-        Ok(self.client.request(Method::GET, &path, None).await?.is_some())
+        Ok(self.client.request(Method::GET, &self.message(id), None).await?.is_some())
     }
 
     /// Returns the session of the namespace, other than this one, that was used last.
@@ -233,6 +292,10 @@ impl Memory {
         format!("/v1/namespaces/{}", encode(self.namespace.as_str()))
     }
 
+    fn message(&self, id: &str) -> String {
+        format!("{}/messages/{}", self.root(), encode(id))
+    }
+
     fn path(&self, session: &str, rest: &str) -> String {
         format!("{}/sessions/{}{rest}", self.root(), encode(session))
     }
@@ -241,14 +304,17 @@ impl Memory {
 /// A connection to the server.
 struct Client {
     sender: http1::SendRequest<Full<Bytes>>,
+    /// The time that an answer may take.
+    deadline: Duration,
 }
 
 impl Client {
-    async fn connect(server: ServerArgs) -> anyhow::Result<Self> {
-        let stream = LocalServer::new(server)?.connect(LocalServer::deadline()).await?;
+    async fn connect(server: ServerArgs, deadline: Duration) -> anyhow::Result<Self> {
+        let mut server = LocalServer::new(server);
+        let stream = within(deadline, SILENT, server.connect(LocalServer::deadline())).await??;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Client { sender })
+        Ok(Client { sender, deadline })
     }
 
     async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
@@ -260,9 +326,13 @@ impl Client {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.header("content-type", "application/json").body(Full::from(body))?;
-        let answer = self.sender.send_request(request).await.context("the memory server ended")?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
+        let answer = async {
+            let answer = self.sender.send_request(request).await?;
+            let status = answer.status();
+            Ok::<_, hyper::Error>((status, answer.into_body().collect().await?.to_bytes()))
+        };
+        let answer = within(self.deadline, SILENT, answer).await?;
+        let (status, body) = answer.context("the memory server ended")?;
         let value: Value = serde_json::from_slice(&body).unwrap_or_default();
         match status {
             StatusCode::NOT_FOUND => Ok(None),
@@ -270,6 +340,29 @@ impl Client {
             status => bail!("the memory server answered {status}: {}", value["detail"].as_str().unwrap_or_default()),
         }
     }
+}
+
+/// Reads the messages of a transcript of which more may follow, and those that were taken back: a last line without an end is
+/// left for later.
+fn said(transcript: &[u8], tool_output: usize) -> anyhow::Result<(Vec<MessageLine>, Vec<MessageLine>)> {
+    let end = transcript.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let (mut messages, mut removed) = (Vec::new(), Vec::new());
+    let mut source = Source::stream("transcript", &transcript[..end])?;
+    let mut files = FileReader::new(ReadOptions { tool_output, ..ReadOptions::default() });
+    while let Some(mut file) = source.next_file()? {
+        let Some(format) = file.format()?.filter(|format| format.is_log()) else { continue };
+        for found in files.read(format, file) {
+            let found = found?;
+            removed.extend(found.removed);
+            for message in found.messages {
+                match message {
+                    Ok(line) => messages.push(line),
+                    Err(error) => output::note(format!("a message was left out: {error}")),
+                }
+            }
+        }
+    }
+    Ok((messages, removed))
 }
 
 /// Returns the memory that the library put before a prompt, in its sealed frame.

@@ -1,32 +1,39 @@
 //! `mnemon ingest`: messages of files are stored, embedded and indexed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use anyhow::{Context, anyhow, ensure};
-use clap::ValueEnum;
-use mnemon::{Config, Engine, Language, Message, MessageLine, Namespace, Precision, PutReport};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use mnemon::{
+    Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
+    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile, TimeZone},
+};
+use mnemon_secrets::Secrets;
 use serde::Serialize;
 
 use crate::{
     database,
-    foreign::{ForeignFiles, Found, Source},
     input::{self, MessageReader},
     output::{self, Format, counted},
     progress::{Progress, Total},
-    transcripts::Transcript,
     usage::{DeviceOption, MemoryOptions, Status},
 };
 
 /// Messages per commit.
 const BATCH: usize = 512;
+/// The format of files whose lines are messages.
+const OWN: &str = "mnemon";
+/// The most names of files that are shown.
+const SHOWN: usize = 5;
 
-/// Store the messages of JSON Lines files, embed and index them.
+/// Store the messages of files, embed and index them.
 ///
-/// Each line is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "expires_at"?,
+/// The files are those of many programs, each in the format that it is found to have. Of mnemon's own format, each line
+/// is a message: {"id"?, "namespace"?, "session"?, "role", "name"?, "content", "created_at"?, "expires_at"?,
 /// "metadata"?}.
 /// "content" is a text or an array of parts: {"type": "text", "text"}, {"type": "tool_call", "id", "name",
 /// "arguments"}, {"type": "tool_result", "id", "content"}, and "image", "audio", "video" or "file" with "uri" and
@@ -36,7 +43,7 @@ const BATCH: usize = 512;
 /// without an id gets one computed from its content: the same line in another file is the same message. A bad line
 /// stops the command, with its file and line number; all lines before it are stored.
 ///
-/// With --from, the files are those of another system, as JSON or JSON Lines.
+/// See docs/import.md for all formats.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -58,25 +65,43 @@ pub(crate) struct Args {
     embedding_cache: Option<PathBuf>,
     #[command(flatten)]
     memory: MemoryOptions,
-    /// The format of the files, if they are not lines of messages. See docs/command.md for the form of each.
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    from: Option<Source>,
+    /// The format of the files. auto: what each is found to have. See docs/import.md for all formats.
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
+    from: String,
     /// Store messages in this session whose format names none.
-    #[arg(long, value_name = "ID", requires = "from")]
+    #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// The most bytes of each output of a tool that is stored from a transcript of a coding agent. 0: calls of tools and
-    /// their outputs are left out.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "from")]
+    /// The most bytes of each output of a tool, and of the arguments of each call, that are stored from a transcript of a
+    /// coding agent or of ChatGPT. 0: calls of tools and their outputs are left out.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
     tool_output: usize,
+    /// Your name in chats of groups, whose messages are then those of the user.
+    #[arg(long, value_name = "NAME")]
+    me: Option<String>,
+    /// The time zone of times that have none, such as Europe/Berlin or +02:00. Default: UTC.
+    #[arg(long, value_name = "ZONE")]
+    time_zone: Option<TimeZone>,
+    /// Replace keys, tokens, passwords beside their names and card numbers by marks such as [key removed] before anything is
+    /// stored, as `mnemon serve --remove-secrets` does. Known forms alone are found; see docs/server.md.
+    #[arg(long)]
+    remove_secrets: bool,
     #[command(flatten)]
     link: LinkOption,
     /// Report bad lines and bad messages of conversations and continue, instead of stopping at the first. The command
     /// still fails if most are bad.
     #[arg(long)]
     skip_bad: bool,
-    /// JSON Lines files, or those of another format with --from; - reads stdin. They may be compressed by gzip or zstd.
-    #[arg(required = true, value_name = "FILE.jsonl")]
+    /// Files, folders and zip archives as other programs deliver them; - reads stdin. Files may be compressed by gzip or zstd.
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+}
+
+/// The names of the formats that --from takes.
+fn formats() -> PossibleValuesParser {
+    let formats = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.title));
+    PossibleValuesParser::new(
+        [PossibleValue::new("auto").help("what each file is found to have")].into_iter().chain(formats),
+    )
 }
 
 /// The option of commands that store many messages.
@@ -134,7 +159,11 @@ struct Report {
     new: u64,
     replaced: u64,
     unchanged: u64,
+    /// Messages of an earlier ingest that their author took back since.
+    removed: u64,
     skipped: u64,
+    /// Secrets that were replaced by marks.
+    secrets_removed: u64,
     /// Texts whose vectors were found in the cache.
     cache_hits: u64,
     /// Texts that the model embedded.
@@ -172,9 +201,10 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     }
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let mut ingest = Ingest { engine, args, progress, report: Report::default(), with_language };
+    let (secrets, report) = (args.remove_secrets.then(Secrets::new), Report::default());
+    let mut ingest = Ingest { engine, args, secrets, progress, report, with_language, places: HashMap::new() };
     for file in &args.files {
-        let stopped = ingest.file(file);
+        let stopped = ingest.path(file);
         // After a bad line too: the messages before it must be searchable.
         let embedded = ingest.progress.embed(engine);
         stopped?;
@@ -198,7 +228,13 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
             output::count("new", report.new)?;
             output::count("replaced", report.replaced)?;
             output::count("unchanged", report.unchanged)?;
+            if report.removed > 0 {
+                output::count("removed", report.removed)?;
+            }
             output::count("skipped", report.skipped)?;
+            if report.secrets_removed > 0 {
+                output::count("secrets removed", report.secrets_removed)?;
+            }
             output::line(&format!(
                 "texts: {} embedded, {} found in the cache",
                 report.cache_misses, report.cache_hits
@@ -228,16 +264,20 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
 struct Ingest<'a> {
     engine: &'a Engine,
     args: &'a Args,
+    /// Replaces the secrets in messages, if they are to be.
+    secrets: Option<Secrets>,
     progress: Progress,
     report: Report,
     /// The namespaces whose language this command has set.
     with_language: BTreeSet<Namespace>,
+    /// The namespaces in which the sessions of folders are stored.
+    places: HashMap<(Namespace, String), Namespace>,
 }
 
 /// One file of a running ingest.
 struct IngestFile<'a, 'i> {
     ingest: &'i mut Ingest<'a>,
-    path: &'i Path,
+    name: String,
     /// The size of the file; 0 if it is unknown.
     bytes: u64,
     /// Messages of the files before this one.
@@ -248,59 +288,93 @@ struct IngestFile<'a, 'i> {
 }
 
 impl Ingest<'_> {
+    /// Stores the messages of the files at a path, up to their end or the first error.
+    fn path(&mut self, path: &Path) -> anyhow::Result<()> {
+        let Args { from, session, tool_output, me, time_zone, .. } = self.args;
+        let (session, me, time_zone) = (session.clone(), me.clone(), time_zone.clone());
+        let options = ReadOptions { tool_output: *tool_output, session, me, time_zone };
+        let given = FileFormat::named(from);
+        let mut files = FileReader::new(options);
+        let mut source = input::source(path)?;
+        let (is_single, mut unknown) = (source.is_single(), Vec::new());
+        while let Some(mut file) = source.next_file()? {
+            match given.filter(|_| is_single).map_or_else(|| file.format(), |given| Ok(Some(given)))? {
+                Some(format) if given.is_none_or(|given| given.name == format.name) => {
+                    if given.is_none() && format.name != OWN {
+                        self.progress
+                            .note(&format!("{}: read as {}; --from names another format", file.name, format.name));
+                    }
+                    self.file(file, format, &mut files, is_single)?;
+                }
+                // Its errors name the other formats.
+                None if is_single => {
+                    let own = FileFormat::named(OWN).expect("it is in the table");
+                    self.file(file, own, &mut files, is_single)?;
+                }
+                _ => unknown.push(file.name.clone()),
+            }
+        }
+        if !unknown.is_empty() {
+            let shown = unknown[..unknown.len().min(SHOWN)].join(", ");
+            let more = if unknown.len() > SHOWN { ", ..." } else { "" };
+            let files = counted(unknown.len() as u64, "file");
+            let kind =
+                given.map_or("of no known format".to_owned(), |given| format!("not of the format {}", given.name));
+            self.progress.note(&format!("left out {files} {kind}: {shown}{more}"));
+        }
+        Ok(())
+    }
+
     /// Stores the messages of a file, up to its end or the first error.
-    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+    fn file(
+        &mut self,
+        file: SourceFile<'_>,
+        format: &'static FileFormat,
+        files: &mut FileReader,
+        is_single: bool,
+    ) -> anyhow::Result<()> {
         self.progress.begin("storing", "messages", Total::Unknown);
-        let Args { from, session, namespace, tool_output, .. } = self.args;
-        let mut file = IngestFile {
-            path,
-            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        let bytes = file.size;
+        let mut ingest = IngestFile {
+            name: file.name.clone(),
+            bytes,
             before: self.report.messages(),
             // A reader per file: of two equal lines in one file the second is another message; in another file it is
             // the same one.
-            reader: MessageReader::new(namespace.clone()),
+            reader: MessageReader::new(self.args.namespace.clone()),
             batch: Vec::with_capacity(BATCH),
             ingest: self,
         };
-        let stopped = match from {
-            Some(source) => {
-                let transcript = Transcript::new(*tool_output);
-                let mut files = ForeignFiles { source: *source, session: session.as_deref(), transcript };
-                files.read(path, &mut |found| file.take(found))
-            }
-            None => file.take_lines(),
-        };
+        let stopped = files.read(format, file).try_for_each(|found| match found {
+            Ok(found) => ingest.take(found, format),
+            // The other files of the folder are no worse for it.
+            Err(error) if !is_single => ingest.skip(&or_other(error)),
+            Err(error) => Err(or_other(error)),
+        });
         // After a bad line too.
-        file.put(file.bytes)?;
+        ingest.put(bytes)?;
         stopped
     }
 }
 
 impl IngestFile<'_, '_> {
-    fn take_lines(&mut self) -> anyhow::Result<()> {
-        for line in input::lines(self.path)? {
-            let line = line?;
-            let parsed = line.text.and_then(|text| Ok(MessageLine::parse(&text)?));
-            let parsed = parsed.map_err(|error| if line.number == 1 { or_foreign(&error) } else { error });
-            self.take(Found { line: line.number, bytes_read: line.bytes_read, messages: vec![parsed] })?;
-        }
-        Ok(())
-    }
-
     /// Takes all messages that were found together, or none if the command stops at one of them.
-    fn take(&mut self, found: Found) -> anyhow::Result<()> {
-        let report = &mut self.ingest.report;
+    fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
+        for note in &found.notes {
+            self.ingest.progress.note(&format!("{}: {note}", self.name));
+        }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
-            let placed = line.and_then(|line| self.reader.place(line));
-            match placed.with_context(|| input::at(self.path, found.line)) {
+            let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
+            let placed = line.and_then(|line| {
+                let line = self.kept_place(line, format)?;
+                self.place(line).with_context(|| format!("{}:{}", self.name, found.line))
+            });
+            match placed {
                 Ok(message) => messages.push(message),
-                Err(error) if self.ingest.args.skip_bad => {
-                    self.ingest.progress.note(&format!("skipped {error:#}"));
-                    report.skipped += 1;
-                }
+                Err(error) if self.ingest.args.skip_bad => self.skip(&error)?,
                 Err(error) => {
-                    let is_first = self.batch.is_empty() && report.messages() == 0;
+                    let is_first = self.batch.is_empty() && self.ingest.report.messages() == 0;
                     let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
                     return Err(error.context(format!(
                         "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
@@ -310,12 +384,64 @@ impl IngestFile<'_, '_> {
             }
         }
         self.batch.append(&mut messages);
+        self.remove(found.removed, format)?;
         if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
+    }
+
+    /// Leaves out a message, or what is left of a file.
+    fn skip(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
+        self.ingest.progress.note(&format!("skipped {error:#}"));
+        self.ingest.report.skipped += 1;
+        Ok(())
+    }
+
+    /// Gives a message of a folder that is gone the namespace in which it is stored already: while the folder was there, it
+    /// said which repository it was in.
+    fn kept_place(&mut self, mut line: MessageLine, format: &FileFormat) -> anyhow::Result<MessageLine> {
+        let is_placed = format.is_log() && self.ingest.args.namespace.is_none();
+        let Some(own) = line.namespace.clone().filter(|_| is_placed) else { return Ok(line) };
+        let key = (own, line.message.session.clone());
+        if !self.ingest.places.contains_key(&key) {
+            let labels: Vec<String> = key.0.labels().map(|label| label.into_owned()).collect();
+            let folder: PathBuf = std::iter::once("/".to_owned()).chain(labels.iter().skip(1).cloned()).collect();
+            let mut place = key.0.clone();
+            if !folder.exists() {
+                for end in (2..labels.len()).rev() {
+                    let ancestor = Namespace::from_labels(&labels[..end])?;
+                    if self.ingest.engine.blocking().get(&ancestor, &line.message.id)?.is_some() {
+                        place = ancestor;
+                        break;
+                    }
+                }
+            }
+            self.ingest.places.insert(key.clone(), place);
+        }
+        line.namespace = self.ingest.places.get(&key).cloned();
+        Ok(line)
+    }
+
+    /// Deletes messages that were taken back, if an earlier ingest of the file stored them.
+    fn remove(&mut self, lines: Vec<MessageLine>, format: &FileFormat) -> anyhow::Result<()> {
+        for line in lines {
+            let line = self.kept_place(line, format)?;
+            let (namespace, message) = self.reader.place(line)?;
+            self.ingest.report.removed += self.ingest.engine.blocking().delete(&namespace, vec![message.id])?;
+        }
+        Ok(())
+    }
+
+    /// Returns a message with its namespace, and without its secrets if they are to be removed.
+    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        if let Some(secrets) = &self.ingest.secrets {
+            let removed = secrets.replace_in_message(&mut line.message)?.len();
+            self.ingest.report.secrets_removed += removed as u64;
+        }
+        self.reader.place(line)
     }
 
     /// Stores the batch, in one commit.
     fn put(&mut self, bytes_read: u64) -> anyhow::Result<()> {
-        let Ingest { engine, args, progress, report, with_language } = &mut *self.ingest;
+        let Ingest { engine, args, progress, report, with_language, .. } = &mut *self.ingest;
         if let Some(language) = args.language {
             for (namespace, _) in &self.batch {
                 // Before the messages are stored: a later change of the language analyses them again.
@@ -341,9 +467,26 @@ impl IngestFile<'_, '_> {
     }
 }
 
-/// Adds the remedy to an error in the first line of a file, which may be of another system.
-fn or_foreign(error: &anyhow::Error) -> anyhow::Error {
-    let sources = Source::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let names: Vec<String> = sources.map(|source| source.get_name().to_owned()).collect();
-    anyhow!("{error:#}; a file of another system, such as a JSON array, is read with --from {}", names.join("|"))
+/// Adds the remedy to an error in the first line of a file of mnemon's format, which may be of another system.
+fn or_foreign(error: Error, format: &FileFormat) -> anyhow::Error {
+    match format.name {
+        OWN => anyhow!("{error}; a file of another system is read with --from {}", names()),
+        _ => error.into(),
+    }
+}
+
+/// Adds the option to the error of a file that has another format.
+fn or_other(error: Error) -> anyhow::Error {
+    match error {
+        Error::OtherFormat { fitting, .. } => {
+            let named = fitting.map_or_else(names, str::to_owned);
+            anyhow!("{error}, with --from {named}")
+        }
+        error => error.into(),
+    }
+}
+
+/// The names of the formats of other systems.
+fn names() -> String {
+    FORMATS.iter().skip(1).map(|format| format.name).collect::<Vec<_>>().join("|")
 }

@@ -6,17 +6,15 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io::{self, BufRead, BufReader, Cursor, Read},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, anyhow, bail};
-use flate2::read::MultiGzDecoder;
-use mnemon::{Message, MessageLine, Namespace};
-use ruzstd::decoding::{
-    BlockDecodingStrategy, FrameDecoder,
-    errors::{FrameDecoderError, ReadFrameHeaderError},
+use mnemon::{
+    Message, MessageLine, Namespace,
+    format::{Source, decompressed},
 };
 use same_file::Handle;
 use serde::Deserialize;
@@ -32,8 +30,6 @@ pub(crate) struct Line {
     pub(crate) text: anyhow::Result<String>,
     /// Line number, from 1.
     pub(crate) number: u64,
-    /// Bytes of the input up to the end of this line.
-    pub(crate) bytes_read: u64,
 }
 
 /// The files that were read.
@@ -46,7 +42,7 @@ static READ: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
 /// The file cannot be read, or it is a named pipe: opening one waits until somebody writes to it.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     if path == Path::new("-") {
-        return text_of(io::stdin()).context("-");
+        return decompressed(io::stdin()).context("-");
     }
     if !is_stream(path) {
         match irregular(path) {
@@ -59,7 +55,23 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
         }
     }
     note_read(path);
-    File::open(path).map_err(anyhow::Error::new).and_then(text_of).with_context(|| path.display().to_string())
+    File::open(path).and_then(decompressed).with_context(|| path.display().to_string())
+}
+
+/// Opens the files at a path: one file, those of a folder or of a zip archive, or stdin for `-`.
+///
+/// # Errors
+/// Those of [`open`].
+pub(crate) fn source(path: &Path) -> anyhow::Result<Source<'static>> {
+    let name = path.display().to_string();
+    if path == Path::new("-") {
+        return Ok(Source::stream(&name, io::stdin())?);
+    }
+    if path.is_dir() {
+        return Ok(Source::open(path)?);
+    }
+    let text = open(path)?;
+    if is_stream(path) { Ok(Source::stream(&name, text)?) } else { Ok(Source::open(path)?) }
 }
 
 /// Returns true if the name stands for what the shell opened already, such as its pipes, or for /dev/null.
@@ -117,7 +129,7 @@ pub(crate) fn lines(path: &Path) -> anyhow::Result<impl Iterator<Item = anyhow::
 pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = anyhow::Result<Line>> + use<R> {
     let mut reader = BufReader::with_capacity(1 << 16, reader);
     let path = path.to_path_buf();
-    let (mut number, mut bytes_read) = (0, 0);
+    let mut number = 0;
     std::iter::from_fn(move || {
         loop {
             let mut bytes = Vec::new();
@@ -125,20 +137,22 @@ pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = 
             match limited.with_context(|| format!("{}: reading", path.display())) {
                 Err(error) => return Some(Err(error)),
                 Ok(0) => return None,
-                Ok(read) => bytes_read += read as u64,
+                Ok(_) => {}
             }
             number += 1;
             if bytes.len() as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
-                return Some(reader.skip_until(b'\n').with_context(|| path.display().to_string()).map(|skipped| {
-                    bytes_read += skipped as u64;
-                    Line { text: Err(anyhow!("a line of more than {MAX_LINE_BYTES} bytes")), number, bytes_read }
-                }));
+                return Some(
+                    reader
+                        .skip_until(b'\n')
+                        .with_context(|| path.display().to_string())
+                        .map(|_| Line { text: Err(anyhow!("a line of more than {MAX_LINE_BYTES} bytes")), number }),
+                );
             }
             if bytes.trim_ascii().is_empty() {
                 continue;
             }
             let text = String::from_utf8(bytes).map_err(|error| anyhow!("not UTF-8: {error}"));
-            return Some(Ok(Line { text, number, bytes_read }));
+            return Some(Ok(Line { text, number }));
         }
     })
 }
@@ -238,60 +252,4 @@ pub(crate) fn parse_all<T>(
 /// Formats a position as `FILE:LINE`, as compilers do.
 pub(crate) fn at(path: &Path, line: u64) -> String {
     format!("{}:{line}", path.display())
-}
-
-fn text_of(file: impl Read + 'static) -> anyhow::Result<Box<dyn Read>> {
-    let (first, file) = begin(file)?;
-    let text: Box<dyn Read> = match first[..] {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(file)),
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
-            Box::new(Zstandard { file: BufReader::new(file), decoder: FrameDecoder::new() })
-        }
-        _ => Box::new(file),
-    };
-    let (first, mut text) = begin(text)?;
-    match first[..] {
-        [0xef, 0xbb, 0xbf, ..] => text.read_exact(&mut [0; 3])?,
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => bail!("the file is in UTF-16; save it as UTF-8"),
-        _ => {}
-    }
-    Ok(Box::new(text))
-}
-
-/// Returns the first four bytes, or fewer if the file has fewer, and a reader of the whole file.
-fn begin(mut file: impl Read) -> io::Result<(Vec<u8>, impl Read)> {
-    let mut first = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut first)?;
-    Ok((first.clone(), Cursor::new(first).chain(file)))
-}
-
-/// Reads the frames of a Zstandard file one after the other. The decoder refuses windows of more than its default.
-struct Zstandard<R> {
-    file: R,
-    decoder: FrameDecoder,
-}
-
-impl<R: BufRead> Read for Zstandard<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let Zstandard { file, decoder } = self;
-        while decoder.can_collect() == 0 {
-            if !decoder.is_finished() {
-                decoder.decode_blocks(&mut *file, BlockDecodingStrategy::UptoBlocks(1)).map_err(io::Error::other)?;
-                continue;
-            }
-            if decoder.get_checksum_from_data().is_some_and(|sum| decoder.get_calculated_checksum() != Some(sum)) {
-                return Err(io::Error::other("the checksum of a Zstandard frame is wrong"));
-            }
-            if file.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
-            match decoder.init(&mut *file) {
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
-                    io::copy(&mut file.by_ref().take(length.into()), &mut io::sink())?;
-                }
-                begun => begun.map_err(io::Error::other)?,
-            }
-        }
-        decoder.read(out)
-    }
 }

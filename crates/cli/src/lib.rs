@@ -17,15 +17,14 @@ mod metrics;
 mod output;
 mod output_file;
 mod progress;
+mod signals;
 mod svg;
 mod usage;
 mod vectors;
 
 // Messages are stored and found.
-mod foreign;
 mod ingest;
 mod recall;
-mod transcripts;
 mod why;
 
 // They are listed, deleted, and forgotten for good.
@@ -40,6 +39,7 @@ mod transfer;
 
 // The database is looked after.
 mod reindex;
+mod retry;
 mod stats;
 mod verify;
 
@@ -128,6 +128,7 @@ enum Command {
     Forget(forget::ForgetArgs),
     Audit(forget::AuditArgs),
     Hold(forget::HoldArgs),
+    Retry(retry::Args),
     Ttl(forget::TtlArgs),
     Export(transfer::ExportArgs),
     Import(transfer::ImportArgs),
@@ -201,6 +202,12 @@ pub fn run(program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
         output::error(error.to_string(), Status::USAGE.0);
         return Status::USAGE.0;
     }
+    // The server ends in its own order.
+    if !matches!(cli.command, Command::Serve(_))
+        && let Err(error) = signals::remove_temporary_files()
+    {
+        output::note(format!("signals are not caught, and may leave temporary files: {error}"));
+    }
     match cli.command.run(cli.format) {
         Ok(Status(status)) => status,
         // A reader such as `head` closes the pipe when it has seen enough: not a failure.
@@ -239,6 +246,7 @@ impl Command {
             Command::Forget(args) => forget::forget(args, format),
             Command::Audit(args) => forget::audit(&args, format),
             Command::Hold(args) => forget::hold(args, format),
+            Command::Retry(args) => retry::run(&args, format),
             Command::Ttl(args) => forget::ttl(args, format),
             Command::Export(args) => transfer::export(&args, format),
             Command::Import(args) => transfer::import(&args, format),

@@ -1,4 +1,4 @@
-//! The server of a database on this machine, for commands that share it: found at its socket, or started.
+//! The server of a database on this machine, for commands that share it: found by its note beside the database, or started.
 
 use std::{
     fs::File,
@@ -8,8 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use http_body_util::{BodyExt, Empty};
+use hyper::{Request, body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
 use mnemon_server::socket;
+use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{database, serve::FormationArgs, usage};
@@ -18,9 +22,13 @@ use crate::{database, serve::FormationArgs, usage};
 const START: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 /// Time from one start to the next, of servers that end at once.
-const RESTART: Duration = Duration::from_secs(1);
-/// In the error of a server that finds the database open: another was faster, and will answer, or a program keeps it open.
+const RESTART: Duration = Duration::from_millis(500);
+/// In the error of a server that is not the first one: the other one will answer, or end.
+const OTHER_SERVER: &str = "another server of it";
+/// In the error of a server that finds the database open: a program has it open, or a server whose file was moved there.
 const OPEN_ELSEWHERE: &str = "already open";
+/// How long such a server may take to see that its file was moved, and to end.
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// The database of a server, and how the server is started.
 #[derive(clap::Args)]
@@ -36,7 +44,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     idle: u64,
     /// Start the server so that it replaces keys, tokens and card numbers by marks, as `mnemon serve --remove-secrets` does.
-    /// A server that runs already goes on as it is.
+    /// A server that runs already and does not is refused.
     #[arg(long)]
     remove_secrets: bool,
     /// The language model with which the server is started. A server that runs already goes on as it is.
@@ -47,21 +55,22 @@ pub(crate) struct ServerArgs {
 /// The server of a database. A running `mnemon serve` is used, or else one is started, which outlives this process.
 pub(crate) struct LocalServer {
     pub(crate) args: ServerArgs,
-    socket: PathBuf,
     /// The server that this process started, to be reaped.
     child: Option<Child>,
     /// The file without a name into which that server writes what it says, until it answers. No pipe, which would end with this process.
     said: Option<File>,
     /// Why the last one could not be started.
     refusal: Option<String>,
+    /// Since when the database is open elsewhere.
+    open_elsewhere: Option<Instant>,
     /// When the next one may be started.
     next_start: Instant,
 }
 
 impl LocalServer {
-    pub(crate) fn new(args: ServerArgs) -> anyhow::Result<Self> {
-        let socket = socket::path(&args.db)?;
-        Ok(LocalServer { args, socket, child: None, said: None, refusal: None, next_start: Instant::now() })
+    pub(crate) fn new(args: ServerArgs) -> Self {
+        let (child, said, refusal, open_elsewhere) = Default::default();
+        LocalServer { args, child, said, refusal, open_elsewhere, next_start: Instant::now() }
     }
 
     /// Returns until when a server must have answered.
@@ -72,11 +81,13 @@ impl LocalServer {
     /// Connects to the server, and starts one if there is none.
     ///
     /// # Errors
-    /// None can be started, or none answers until the deadline.
+    /// None can be started, as when a program has the database open; or none answers until the deadline.
     pub(crate) async fn connect(&mut self, deadline: Instant) -> anyhow::Result<UnixStream> {
         loop {
-            if let Ok(stream) = UnixStream::connect(&self.socket).await {
-                (self.said, self.refusal) = (None, None);
+            if let Some(stream) = socket::connect(&self.args.db).await?
+                && (!self.args.remove_secrets || self.removes_secrets().await?)
+            {
+                (self.said, self.refusal, self.open_elsewhere) = (None, None, None);
                 return Ok(stream);
             }
             if let Some(child) = &mut self.child
@@ -95,17 +106,44 @@ impl LocalServer {
         }
     }
 
+    /// Returns true if the server that runs removes secrets, and false if it went away.
+    ///
+    /// # Errors
+    /// It stays, and would store secrets as they are.
+    async fn removes_secrets(&self) -> anyhow::Result<bool> {
+        let asked = async {
+            let stream = socket::connect(&self.args.db).await?.context("no server answers")?;
+            let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection);
+            let request = Request::get("/health").header("host", "localhost").body(Empty::<Bytes>::new())?;
+            anyhow::Ok(sender.send_request(request).await?.into_body().collect().await?.to_bytes())
+        };
+        let Ok(answer) = asked.await else { return Ok(false) };
+        let health: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        ensure!(
+            health["removes_secrets"] == true,
+            "the server of {} runs without --remove-secrets and would store secrets as they are: end it, and this command starts one \
+             that removes them, or start it with that option",
+            self.args.db.display()
+        );
+        Ok(true)
+    }
+
     /// Reads why the server ended, if it has never answered.
     ///
     /// # Errors
-    /// The reason, unless another server may answer.
+    /// The reason, unless another server may answer or may be ending.
     fn note_refusal(&mut self) -> anyhow::Result<()> {
         let Some(mut file) = self.said.take() else { return Ok(()) };
         let mut said = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut said)).context("reading what the server says")?;
         let said = String::from_utf8_lossy(&said);
         let refusal = said.trim().trim_start_matches("mnemon: ");
-        if !refusal.contains(OPEN_ELSEWHERE) {
+        let is_waited_for = match refusal.contains(OPEN_ELSEWHERE) {
+            true => self.open_elsewhere.get_or_insert_with(Instant::now).elapsed() < PATIENCE,
+            false => refusal.contains(OTHER_SERVER),
+        };
+        if !is_waited_for {
             bail!("no server of {} can be started: {refusal}", self.args.db.display());
         }
         self.refusal = Some(refusal.to_owned());
@@ -151,7 +189,8 @@ impl LocalServer {
                 command.arg("--freshness").arg(freshness);
             }
         }
-        let said = tempfile::tempfile().context("creating a temporary file")?;
+        let folder = std::env::temp_dir();
+        let said = tempfile::tempfile_in(&folder).with_context(|| format!("making a file in {}", folder.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
         self.child = Some(command.spawn().context("starting the server")?);
         self.said = Some(said);

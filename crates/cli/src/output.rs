@@ -97,9 +97,18 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Prints the error that ends the command, and its remedy in the command's own words.
 pub(crate) fn failure(failure: &anyhow::Error, exit_status: u8) {
     match failure.chain().find_map(|error| remedy(error.downcast_ref()?)) {
-        Some(remedy) => error(format!("{failure:#} ({remedy})"), exit_status),
-        None => error(format!("{failure:#}"), exit_status),
+        Some(remedy) => error(format!("{} ({remedy})", chain(failure)), exit_status),
+        None => error(chain(failure), exit_status),
     }
+}
+
+/// Returns the text of an error and of its sources, without those that the text has already.
+pub(crate) fn chain(failure: &anyhow::Error) -> String {
+    failure.chain().map(ToString::to_string).fold(String::new(), |text, next| match () {
+        () if text.is_empty() => next,
+        () if text.contains(&next) => text,
+        () => format!("{text}: {next}"),
+    })
 }
 
 /// Returns the remedy of an error of the library, as an option or a subcommand.

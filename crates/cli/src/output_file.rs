@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use mnemon::TemporaryName;
 use same_file::Handle;
 use tempfile::NamedTempFile;
 
@@ -71,7 +72,10 @@ pub(crate) struct OutputFile {
 enum Out {
     /// A file that the shell opened, or /dev/null.
     Device(BufWriter<File>),
-    Temporary(BufWriter<NamedTempFile>),
+    Temporary {
+        file: BufWriter<NamedTempFile>,
+        _name: TemporaryName,
+    },
 }
 
 impl OutputFile {
@@ -106,7 +110,8 @@ impl OutputFile {
         let like = if old.is_some() { Some(path.as_path()) } else { like };
         let like = like.map(fs::metadata).transpose().with_context(name)?;
         let temporary = temporary(&path, like.is_some()).with_context(name)?;
-        let out = Out::Temporary(BufWriter::with_capacity(1 << 18, temporary));
+        let _name = TemporaryName::new(temporary.path().to_owned());
+        let out = Out::Temporary { file: BufWriter::with_capacity(1 << 18, temporary), _name };
         Ok(OutputFile { path, out, kind, force, old, like })
     }
 
@@ -130,7 +135,7 @@ impl OutputFile {
         let name = || path.display().to_string();
         let temporary = match out {
             Out::Device(mut device) => return device.flush().with_context(name),
-            Out::Temporary(temporary) => temporary,
+            Out::Temporary { file, .. } => file,
         };
         let temporary = temporary.into_inner().map_err(|error| without_name(error.into_error())).with_context(name)?;
         temporary.as_file().sync_all().with_context(name)?;
@@ -170,14 +175,14 @@ impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.out {
             Out::Device(device) => device.write(bytes),
-            Out::Temporary(temporary) => temporary.write(bytes).map_err(without_name),
+            Out::Temporary { file, .. } => file.write(bytes).map_err(without_name),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.out {
             Out::Device(device) => device.flush(),
-            Out::Temporary(temporary) => temporary.flush().map_err(without_name),
+            Out::Temporary { file, .. } => file.flush().map_err(without_name),
         }
     }
 }

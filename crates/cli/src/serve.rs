@@ -9,12 +9,13 @@ use std::{
 };
 
 use mnemon::{Durability, Namespace};
-use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings};
+use mnemon_server::{Limits, Llm, NewToken, Notice, Right, Server, Settings, json_rpc};
 use serde_json::json;
 
 use crate::{
     database,
     output::{self, Format},
+    signals,
     usage::{self, MemoryOptions, Status},
 };
 
@@ -22,7 +23,7 @@ use crate::{
 ///
 /// The server listens on loopback, without tokens, unless told otherwise: /v1 is documented at /v1/openapi.json, MCP is
 /// at /mcp, and /health, /ready and /metrics say how it is. On Unix it also listens on a socket of its own, where
-/// `mnemon mcp` finds it. SIGTERM and SIGINT let it finish what it took, and close the database.
+/// `mnemon mcp` finds it. SIGTERM, SIGINT and SIGHUP let it finish what it took, and close the database.
 ///
 /// Another address than a loopback one needs --tokens, because everyone who reaches it could read all memories.
 /// docs/server.md has the routes, the file of tokens, and examples.
@@ -159,6 +160,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     let settings = Settings {
         listen: (!args.private).then_some(args.listen),
         idle: args.idle.map(Duration::from_secs),
+        ends_at_hang_up: !signals::ignores_hang_up(),
         llm: llm.zip(llm_model).map(|(url, model)| Llm {
             url,
             model,
@@ -175,7 +177,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         limits: Limits {
             max_connections: args.max_connections,
             max_requests: args.max_requests,
-            max_body: args.max_body.unwrap_or(if args.private { 32 << 20 } else { 8 << 20 }),
+            max_body: args.max_body.unwrap_or(if args.private { json_rpc::MAX_LINE } else { 8 << 20 }),
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },
@@ -194,9 +196,12 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         }
         return Ok(Status::SUCCESS);
     };
-    let server = Server::new(settings, notify)?;
+    let mut server = Server::new(settings, notify)?;
+    server.claim(&db)?;
     let mut config = database::config()?.journal(args.journal).durability(args.durability);
     config.keep_versions = args.keep_versions;
+    // It ends in time, and hands the batches over when it is started again.
+    config.block_close_wait = Duration::ZERO;
     args.memory.set(&mut config);
     let engine = database::to_serve(&db, args.model.as_deref(), args.rerank.as_deref(), config)?;
     server.run(engine, &db)?;

@@ -39,7 +39,7 @@ pub(crate) struct ExportArgs {
 }
 
 pub(crate) fn export(args: &ExportArgs, format: Format) -> anyhow::Result<Status> {
-    let engine = database::without_model(&args.db, args.namespace.as_ref())?.open_read_only()?;
+    let engine = database::open_to_read(|| database::without_model(&args.db, args.namespace.as_ref()), &[])?;
     let export = |output: &mut dyn Write| match &args.namespace {
         Some(namespace) => engine.blocking().export(namespace, output),
         None => engine.blocking().export_all(output),
@@ -109,7 +109,8 @@ fn fill(engine: &Engine, args: &ImportArgs, file: impl Read, format: Format) -> 
     };
     let report = imported.map_err(|error| at_line(error, &args.file))?;
     progress.embed(engine).context(
-        "the file is imported, but not all messages are embedded; the next command that opens the database does it",
+        "all of the file is imported and is found by its words, but not all of it is embedded; do not import it again: the next command \
+         that opens the database for writing goes on with it",
     )?;
     args.link.link(engine, &progress)?;
     drop(progress);
@@ -121,6 +122,10 @@ fn at_line(error: Error, file: &Path) -> anyhow::Error {
     match error {
         Error::InvalidImport { line, reason } => {
             anyhow!("{}: {reason}; nothing was imported", input::at(file, line))
+        }
+        error @ Error::OutcomeUnknown { .. } => error.into(),
+        error @ Error::Storage(_) => {
+            anyhow::Error::new(error).context(format!("nothing of {} was imported", file.display()))
         }
         error => anyhow::Error::new(error).context(file.display().to_string()),
     }

@@ -54,10 +54,12 @@ pub(crate) struct Missing {
 /// ones that bring it, if the default ones do not.
 #[cfg(not(all(feature = "bench", feature = "serve", feature = "postgres", feature = "hnsw_rs")))]
 pub(crate) fn missing(name: &str, features: &[&str]) -> UsageError {
+    let python =
+        if features.is_empty() { "for Python `pip install 'mnemon-engine[server]'` brings it, and " } else { "" };
     let features = if features.is_empty() { String::new() } else { format!(" --features {}", features.join(",")) };
     UsageError(format!(
-        "this build of mnemon has no `{name}`; in a checkout of its sources, `cargo install --path crates/cli{features}` installs the \
-         command with it"
+        "this build of mnemon has no `{name}`; {python}in a checkout of its sources, `cargo install --path crates/cli{features}` installs \
+         the command with it"
     ))
 }
 

@@ -1,8 +1,8 @@
 //! `mnemon verify`, `mnemon backup` and `mnemon salvage`: whether a file is sound, and what helps if it is not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use mnemon::{EncryptionKey, Error, VerifyReport};
+use mnemon::{Anchor, EncryptionKey, Error, VerifyReport};
 use serde_json::json;
 
 use crate::{
@@ -19,9 +19,16 @@ pub(crate) struct VerifyArgs {
     /// The database.
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
+    /// Print the number and the id of the last commit, and check nothing else. With an ANCHOR, which was printed before,
+    /// exit with status 3 if the database is an older copy, or another one.
+    #[arg(long, value_name = "ANCHOR", num_args = 0..=1)]
+    head: Option<Option<Anchor>>,
 }
 
 pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status> {
+    if let Some(expected) = args.head {
+        return head(&args.db, expected, format);
+    }
     let report = match mnemon::verify(database::file(&args.db)?) {
         // A file that was cut, or is damaged where it begins, cannot be opened.
         Err(error @ (Error::NotADatabase { .. } | Error::Corrupted { .. })) => {
@@ -49,6 +56,20 @@ pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status
         }
     }
     Ok(Status::of_check(report.problems.is_empty()))
+}
+
+/// Prints the anchor of the last commit, and compares it with one that is expected.
+fn head(db: &Path, expected: Option<Anchor>, format: Format) -> anyhow::Result<Status> {
+    let found = database::file(db)?.anchor()?;
+    let is_newer = expected.is_none_or(|expected| found.may_follow(expected));
+    match format {
+        Format::Json => output::json(&json!({ "head": found.to_string(), "is_older": !is_newer }))?,
+        Format::Text => output::line(&found.to_string())?,
+    }
+    if let Some(expected) = expected.filter(|_| !is_newer) {
+        output::note(format!("{expected} is not in {}: it is an older copy, or another database", db.display()));
+    }
+    Ok(Status::of_check(is_newer))
 }
 
 /// Write a consistent copy of a database to a new file, without its free space.

@@ -13,8 +13,8 @@
 //!
 //! - Each change is one commit, which expects what the command has read. If another writer was first, the command begins
 //!   again. A create or a rename never replaces a file.
-//! - A directory exists as long as a file is in it. No command makes a file and a directory of one name. Two writers at
-//!   the same moment can, or other routes to documents; then a view shows the file, and a deletion and a rename take both.
+//! - A directory exists as long as a file is in it. No command makes a file and a directory of one name, whatever others do
+//!   meanwhile. Other routes to documents can; then a view shows the file, and a deletion and a rename take both.
 //! - An answer has a bounded size, however many and large the files are.
 
 #![forbid(unsafe_code)]
@@ -120,8 +120,8 @@ pub fn files_namespace(namespace: &Namespace) -> mnemon::Result<Namespace> {
 /// Runs a command on the files of `namespace`. A change is durable when the call returns. A mistake that the model could
 /// correct is an [`Answer`] that says so.
 ///
-/// Cost: that of a read and a put of a document. A view of a directory, a create, a delete and a rename also pass over all
-/// files of the namespace, 500 at a time.
+/// Cost: that of a read and a put of a document. A view of a directory, a delete and a rename also pass over all files of the
+/// namespace, 500 at a time.
 ///
 /// # Errors
 /// [`Error::LegalHold`] for a delete or a rename; errors of the database.
@@ -216,12 +216,12 @@ impl Files<'_> {
         if self.document(&path).await?.is_some() {
             return told(format!("Error: File {path} already exists"));
         }
-        if path.is_root() || !self.below(&path).await?.is_empty() {
-            return told(format!("Error: {path} is a directory. Give the file another name."));
+        let is_directory = format!("Error: {path} is a directory. Give the file another name.");
+        if path.is_root() {
+            return told(is_directory);
         }
-        let mut operations = self.expect_no_file_above(&path).await?;
-        operations.extend([self.expect(&path, None), self.put(&path, json!({ TEXT: text }))]);
-        self.engine.document_batch(operations).await?;
+        let operations = vec![self.put(&path, json!({ TEXT: text }))];
+        self.commit_at(&path, operations, is_directory).await?;
         Ok(format!("File created successfully at: {path}"))
     }
 
@@ -302,8 +302,9 @@ impl Files<'_> {
         if files.is_empty() {
             return told(format!("Error: The path {old} does not exist"));
         }
-        if new.is_root() || self.document(&new).await?.is_some() || !self.below(&new).await?.is_empty() {
-            return told(format!("Error: The destination {new} already exists"));
+        let exists = format!("Error: The destination {new} already exists");
+        if new.is_root() || old == new || self.document(&new).await?.is_some() {
+            return told(exists);
         }
         if old.relative(&new).is_some() {
             return told(format!("Error: Cannot move {old} to {new}, which is below it"));
@@ -315,14 +316,13 @@ impl Files<'_> {
                 text::size(most_bytes)
             ));
         }
-        let mut operations = self.expect_no_file_above(&new).await?;
+        let mut operations = Vec::new();
         for from in files.into_keys() {
             let to = new.join(old.relative(&from).unwrap_or_default()).map_err(Failure::Told)?;
             let file = self.document(&from).await?.ok_or(Failure::Changed)?;
-            operations.extend([self.expect(&from, Some(file.clone())), self.expect(&to, None)]);
-            operations.extend([self.put(&to, file), self.remove(&from)]);
+            operations.extend([self.expect(&from, Some(file.clone())), self.put(&to, file), self.remove(&from)]);
         }
-        self.engine.document_batch(operations).await?;
+        self.commit_at(&new, operations, exists).await?;
         Ok(format!("Successfully renamed {old} to {new}"))
     }
 
@@ -376,9 +376,8 @@ impl Files<'_> {
         }
     }
 
-    /// Checks that no file is where a new path needs a directory. Returns the operations by which its commit expects that.
-    async fn expect_no_file_above(&self, path: &Path) -> Result<Vec<DocumentOperation>> {
-        let mut operations = Vec::new();
+    /// Commits operations that put files at or below a new path. If something is below it already, the answer is `is_taken`.
+    async fn commit_at(&self, path: &Path, mut operations: Vec<DocumentOperation>, is_taken: String) -> Result<()> {
         for above in path.above() {
             if self.document(&above).await?.is_some() {
                 return told(format!(
@@ -387,7 +386,13 @@ impl Files<'_> {
             }
             operations.push(self.expect(&above, None));
         }
-        Ok(operations)
+        operations.push(self.expect(path, None));
+        let prefix = format!("{}/", path.key());
+        operations.push(DocumentOperation::ExpectNone { namespace: self.namespace.clone(), prefix: prefix.clone() });
+        match self.engine.document_batch(operations).await {
+            Err(Error::DocumentChanged { key, .. }) if key.starts_with(&prefix) => told(is_taken),
+            done => Ok(done.map(drop)?),
+        }
     }
 
     /// Stores another text of a file, unless it has changed.

@@ -19,11 +19,10 @@ use std::{
 
 use axum::http::HeaderValue;
 use mnemon::{
-    Document, DocumentSearch, Engine, Error, Hits, Message, MessageTokenCounter, Namespace, PerPartTokenCounter,
-    PutReport, Query, Scope,
+    Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace,
+    PerPartTokenCounter, PutReport, Query, ReadBudget, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
-use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +32,8 @@ use crate::{
     formation::{Formation, Plan},
     idempotency::Answers,
     problem::Problem,
-    secrets::Secrets,
+    secrets::SecretRemoval,
+    sent::Readers,
     settings::{Limits, Settings},
     telemetry::Metrics,
 };
@@ -43,6 +43,11 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
+
+/// The most bytes of an answer, counted while it is gathered. A single message or document that is larger is an answer.
+const MAX_ANSWER: usize = 32 << 20;
+/// The most bytes of all answers that are gathered or sent at a time.
+const MAX_ANSWERS: usize = 8 * MAX_ANSWER;
 
 /// The candidates that a reranker orders, unless a request says otherwise. For longer lists it is not asked.
 pub(crate) const RERANKED: usize = 50;
@@ -56,8 +61,8 @@ pub(crate) struct App {
     pub(crate) hosts: Hosts,
     pub(crate) metrics: Metrics,
     pub(crate) formation: Formation,
-    /// Replaces secrets in requests, if it is to.
-    secrets: Option<Secrets>,
+    /// Replaces secrets, if this server is to.
+    pub(crate) secrets: Option<Arc<SecretRemoval>>,
     /// True if recalls may be reranked.
     pub(crate) reranks: bool,
     pub(crate) answers: Answers,
@@ -71,6 +76,10 @@ pub(crate) struct App {
     pub(crate) bodies: Arc<Crowd>,
     /// Bytes left for the larger bodies that are worked on at a time.
     pub(crate) body_bytes: Semaphore,
+    /// Bytes of the answers that are gathered or sent at a time.
+    pub(crate) answers_in_work: ReadBudget,
+    /// Clients that have not read all of their answers.
+    pub(crate) readers: Arc<Readers>,
     /// Clients whose next request has not come.
     pub(crate) idle_connections: Arc<Crowd>,
     pub(crate) limits: Limits,
@@ -98,6 +107,7 @@ impl App {
     ) -> Self {
         let (limits, metrics) = (&settings.limits, Metrics::new());
         let daily_limits = tokens.iter().flat_map(Tokens::daily_limits).collect();
+        let secrets = settings.remove_secrets.then(|| Arc::new(SecretRemoval::new(metrics.secrets.clone())));
         let processors = thread::available_parallelism().map_or(1, usize::from);
         App {
             engine,
@@ -105,9 +115,9 @@ impl App {
             tokens,
             owner: Arc::new(Caller::owner()),
             hosts: Hosts::new(address, &settings.hosts, origins),
-            secrets: settings.remove_secrets.then(Secrets::new),
+            secrets: secrets.clone(),
             reranks: settings.reranks,
-            formation: Formation::new(plan, daily_limits, metrics.formation.clone()),
+            formation: Formation::new(plan, daily_limits, metrics.formation.clone(), secrets),
             metrics,
             answers: Answers::default(),
             requests: Semaphore::new(limits.max_requests),
@@ -115,6 +125,8 @@ impl App {
             flushes: Semaphore::new(limits.max_requests.div_ceil(2)),
             bodies: Crowd::new(limits.max_bodies()),
             body_bytes: Semaphore::new(BODIES * limits.max_body),
+            answers_in_work: ReadBudget::new(MAX_ANSWERS),
+            readers: Arc::default(),
             idle_connections: Crowd::new(usize::MAX),
             limits: limits.clone(),
             is_replica: settings.is_replica,
@@ -126,16 +138,14 @@ impl App {
         }
     }
 
-    /// Replaces the secrets in a value that a client sent, if this server is to, and counts them. Returns true if there
-    /// were any.
-    pub(crate) fn remove_secrets(&self, value: &mut Value) -> bool {
-        let kinds = self.secrets.as_ref().map(|secrets| secrets.replace(value)).unwrap_or_default();
-        kinds.iter().for_each(|kind| self.metrics.removed_secret(kind));
-        !kinds.is_empty()
+    /// Returns a handle for the reads of one answer, which fail before they are over its bytes.
+    pub(crate) fn reader(&self) -> Engine {
+        self.engine.within(&self.answer())
     }
 
-    pub(crate) fn removes_secrets(&self) -> bool {
-        self.secrets.is_some()
+    /// Returns the bytes that an answer may have.
+    pub(crate) fn answer(&self) -> ReadBudget {
+        self.answers_in_work.share(MAX_ANSWER)
     }
 
     /// Stores messages. Where a model forms memories it is given the new ones, as batches of their sessions.
@@ -149,7 +159,11 @@ impl App {
     }
 
     /// Runs a batch of operations on documents and messages. The model is given new messages as by [`App::put`].
-    pub(crate) async fn batch(&self, mut operations: Vec<DocumentOperation>) -> Result<Vec<DocumentOutcome>, Problem> {
+    pub(crate) async fn batch(
+        &self,
+        reader: &Engine,
+        mut operations: Vec<DocumentOperation>,
+    ) -> Result<Vec<DocumentOutcome>, Problem> {
         let mut sessions = BTreeSet::new();
         for operation in &mut operations {
             let DocumentOperation::PutMessages { namespace, messages } = operation else { continue };
@@ -159,7 +173,20 @@ impl App {
             *operation = DocumentOperation::PutInBatches { namespace, lists: lists(messages, tokens) };
         }
         let look = Look::when_stored(&self.formation, sessions);
-        look.after(self.engine.document_batch(operations).await)
+        look.after(reader.document_batch(operations).await)
+    }
+
+    /// Forgets, and has the blocks whose states were dropped make them again.
+    pub(crate) async fn forget(&self, what: Forget) -> Result<Receipt, Problem> {
+        let namespace = what.namespace_or_prefix().clone();
+        let receipt = self.engine.forget(what).await?;
+        if receipt.forgotten().block_states > 0 && self.formation.idle_time(&namespace).is_some() {
+            // A state that several sessions made is made again of all of them.
+            for session in self.engine.sessions(&namespace).await?.into_iter().filter(|session| session.batches > 0) {
+                self.formation.look_at(namespace.clone(), session.session, Duration::ZERO);
+            }
+        }
+        Ok(receipt)
     }
 
     /// Recalls from one namespace. The cost is that of the query's filter.
@@ -168,14 +195,20 @@ impl App {
     /// changes of threads, a quarter of the time of a short recall. Other recalls queue for the engine's threads, and all
     /// of them in a replica, where a recall may wait for the primary. Recalls with heavy filters keep at most half of the
     /// processors busy, and other recalls do not wait for them. Their queries must have a limit of time.
-    pub(crate) async fn recall(&self, namespace: &Namespace, query: Query, cost: Cost) -> Result<Hits, Problem> {
+    pub(crate) async fn recall(
+        &self,
+        reader: &Engine,
+        namespace: &Namespace,
+        query: Query,
+        cost: Cost,
+    ) -> Result<Hits, Problem> {
         let hits = if cost.is_heavy() {
             let namespace = namespace.clone();
-            self.recall_heavily(move |engine| engine.blocking().recall(&namespace, query)).await?
+            self.recall_heavily(reader, move |engine| engine.blocking().recall(&namespace, query)).await?
         } else {
             match self.recalls.try_acquire() {
-                Ok(_running) if !self.is_replica => self.engine.blocking().recall(namespace, query)?,
-                _ => self.engine.recall(namespace, query).await?,
+                Ok(_running) if !self.is_replica => reader.blocking().recall(namespace, query)?,
+                _ => reader.recall(namespace, query).await?,
             }
         };
         self.metrics.recalled(namespace);
@@ -183,10 +216,16 @@ impl App {
     }
 
     /// Same as [`App::recall`], for several namespaces. None of these recalls runs on the thread that serves the request.
-    pub(crate) async fn recall_in(&self, scope: Scope, query: Query, cost: Cost) -> Result<Hits, Problem> {
+    pub(crate) async fn recall_in(
+        &self,
+        reader: &Engine,
+        scope: Scope,
+        query: Query,
+        cost: Cost,
+    ) -> Result<Hits, Problem> {
         match cost.is_heavy() {
-            false => Ok(self.engine.recall_in(&scope, query).await?),
-            true => self.recall_heavily(move |engine| engine.blocking().recall_in(&scope, query)).await,
+            false => Ok(reader.recall_in(&scope, query).await?),
+            true => self.recall_heavily(reader, move |engine| engine.blocking().recall_in(&scope, query)).await,
         }
     }
 
@@ -209,6 +248,7 @@ impl App {
     /// requests.
     pub(crate) async fn search_documents(
         &self,
+        reader: &Engine,
         namespace: &Namespace,
         mut search: DocumentSearch,
         filter: Option<BoundedFilter>,
@@ -218,16 +258,17 @@ impl App {
         if let Some(filter) = filter {
             search = search.filter(filter);
         }
-        Ok(self.engine.documents(namespace).search(search).await?)
+        Ok(reader.documents(namespace).search(search).await?)
     }
 
     async fn recall_heavily(
         &self,
+        reader: &Engine,
         recall: impl FnOnce(&Engine) -> mnemon::Result<Hits> + Send + 'static,
     ) -> Result<Hits, Problem> {
         let _place = self.slow_place()?;
         let running = Arc::clone(&self.heavy_recalls).acquire_owned().await.expect("the semaphore is never closed");
-        let engine = self.engine.clone();
+        let engine = reader.clone();
         blocking(move || {
             // The recall keeps its place until it ends, even if nobody waits for it any more.
             let _running = running;

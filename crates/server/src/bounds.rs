@@ -22,7 +22,7 @@ const LIMIT: usize = 100;
 pub(crate) const MAX_LIMIT: usize = 1000;
 /// Bytes of messages on a page, because a page of the longest messages would be a gigabyte. A single larger message has its
 /// own page.
-const MAX_PAGE_BYTES: usize = 4 << 20;
+pub(crate) const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// A filter that is within the bounds.
 #[derive(Clone)]
@@ -155,26 +155,14 @@ pub(crate) fn page<T, K: Ord + Serialize>(
     after: Option<&K>,
     limit: Option<usize>,
     key: impl Fn(&T) -> K,
-    bytes: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<String>), Problem> {
     let limit = page_limit(limit)?;
     let skipped = after.map_or(0, |after| items.partition_point(|item| key(item) <= *after));
     let mut items: Vec<T> = items.into_iter().skip(skipped).take(limit + 1).collect();
-    let fitting = within_bytes(items.iter().map(bytes)).min(limit);
-    let more = items.len() > fitting;
-    items.truncate(fitting);
+    let more = items.len() > limit;
+    items.truncate(limit);
     let next = items.last().filter(|_| more).map(|last| encode_cursor(&key(last)));
     Ok((items, next))
-}
-
-/// Returns how many of the first items a page may have, given the bytes of each: at least one.
-pub(crate) fn within_bytes(sizes: impl Iterator<Item = usize>) -> usize {
-    let mut sum = 0;
-    let fitting = sizes.take_while(|size| {
-        sum += size;
-        sum <= MAX_PAGE_BYTES
-    });
-    fitting.count().max(1)
 }
 
 /// Returns the bytes of a message on a page: those of its metadata and of calls of tools, too.

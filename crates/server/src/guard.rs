@@ -17,7 +17,6 @@ use axum::{
     response::IntoResponse,
 };
 use futures_util::StreamExt;
-use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, field::Empty};
@@ -27,6 +26,7 @@ use crate::{
     app::App,
     idempotency::{self, Answers, OnlyRead},
     problem::Problem,
+    sent::{self, Connection},
     telemetry,
 };
 
@@ -61,7 +61,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         http.response.status_code = Empty,
     );
     telemetry::follow(&span, request.headers());
-    let mut response = match admit(&app, &request) {
+    let connection = request.extensions().get::<Connection>().cloned();
+    let response = match admit(&app, &request) {
         Err(problem) => problem.into_response(),
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -72,6 +73,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
             }
         }
     };
+    let mut response = sent::counted(response, &app.answers_in_work, &app.readers, connection).await;
     for (name, value) in SAFETY {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -105,6 +107,10 @@ fn admit(app: &App, request: &Request) -> Result<Arc<Caller>, Problem> {
     }
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     // mem0's clients write `Token` where others write `Bearer`.
+    // A client of MCP that has no token asks here how it may get one, and takes anything but "not found" for an answer.
+    if header.is_none() && request.extensions().get::<MatchedPath>().is_none() {
+        return Err(Problem::no_route());
+    }
     let token = header
         .and_then(|header| header.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token"));
@@ -142,16 +148,26 @@ async fn with_body(app: &App, request: Request) -> Result<(Request, Option<Semap
             "the body has more than {MAX_COLLECTIONS} JSON objects and arrays; divide it into several requests"
         )));
     }
-    let body = if app.removes_secrets() { without_secrets(app, body) } else { body };
+    let body = without_secrets(app, body).await?;
     Ok((Request::from_parts(head, Body::from(body)), share))
 }
 
-/// Replaces the secrets in a body. One that is no JSON stays as it is: its route refuses it.
-fn without_secrets(app: &App, body: Bytes) -> Bytes {
-    let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
-    match app.remove_secrets(&mut value) {
-        true => value.to_string().into(),
-        false => body,
+/// Replaces the secrets in a body, if this server is to. A large body takes a thread on which no request waits.
+///
+/// # Errors
+/// The body is no text, so that secrets in it cannot be found.
+async fn without_secrets(app: &App, body: Bytes) -> Result<Bytes, Problem> {
+    let Some(secrets) = app.secrets.clone() else { return Ok(body) };
+    let is_small = body.len() <= SMALL_BODY;
+    let replace = move || {
+        let text = str::from_utf8(&body).map_err(|error| {
+            Problem::bad_request(format!("the body is not UTF-8, as a server that removes secrets needs it: {error}"))
+        })?;
+        Ok(secrets.replace_in_body(text).map_or_else(|| body.clone(), Bytes::from))
+    };
+    match is_small {
+        true => replace(),
+        false => tokio::task::spawn_blocking(replace).await.expect("the removal of secrets does not panic"),
     }
 }
 
@@ -275,9 +291,22 @@ pub(crate) async fn as_problem(response: Response<Body>) -> Response<Body> {
     let detail = match text.trim() {
         "" if status == StatusCode::METHOD_NOT_ALLOWED => "this path has other methods, which the header Allow names",
         "" => "see the status",
-        text => text,
+        text => in_words_of_the_caller(text),
     };
     Problem::new(status, kind, detail).into_response()
+}
+
+/// Leaves out of axum's text for a body what is about this program: its types, and the place in a text that a library has written.
+fn in_words_of_the_caller(text: &str) -> &str {
+    let text = ["Failed to deserialize the JSON body into the target type: ", "Failed to deserialize query string: "]
+        .into_iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text);
+    let is_place = |place: &str| place.split(" column ").all(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    match text.rsplit_once(" at line ") {
+        Some((text, place)) if is_place(place) => text,
+        _ => text,
+    }
 }
 
 /// Ends a request that takes too long. It ends where it waits for something, so a long loop has to yield.

@@ -41,6 +41,7 @@ mod openapi;
 mod page;
 mod problem;
 mod secrets;
+mod sent;
 mod settings;
 #[cfg(unix)]
 pub mod socket;
@@ -64,7 +65,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
 
-use self::{access::Tokens, app::App, formation::Plan, listen::Listener, problem::Problem, telemetry::Telemetry};
+use self::{
+    access::Tokens,
+    app::App,
+    formation::Plan,
+    listen::Listener,
+    problem::Problem,
+    socket::{ClaimError, Note, Socket},
+    telemetry::Telemetry,
+};
 pub use self::{
     access::{NewToken, Right},
     settings::{Limits, Llm, Notice, Settings},
@@ -84,6 +93,8 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
     telemetry: Telemetry,
     notify: fn(&Notice),
+    /// Where clients of this machine find the server, if they can.
+    note: Option<Arc<Note>>,
 }
 
 /// Reads the tokens and the configuration of `settings`, and says in words what they mean.
@@ -118,22 +129,42 @@ impl Server {
         let origins = settings.origins.iter().map(|origin| access::origin(origin)).collect::<Result<_, _>>()?;
         let tls = settings.tls.as_ref().map(|(certificate, key)| listen::tls(certificate, key)).transpose()?;
         let telemetry = telemetry::start(settings.json_log, notify)?;
-        Ok(Server { settings, tokens, plan, origins, tls, telemetry, notify })
+        Ok(Server { settings, tokens, plan, origins, tls, telemetry, notify, note: None })
     }
 
-    /// Serves the engine of the database at `db` until SIGTERM, SIGINT or the idle time ends the server. The server
-    /// finishes the requests that it took, and drops the engine.
+    /// Becomes the one server of a database on this machine, before the database is opened.
+    ///
+    /// # Errors
+    /// Another server of the database runs; or clients of this machine could not find this one, and it has no others.
+    pub fn claim(&mut self, db: &Path) -> anyhow::Result<()> {
+        if cfg!(not(unix)) {
+            return Ok(());
+        }
+        match Note::claim(db) {
+            Ok(note) => self.note = Some(Arc::new(note)),
+            Err(ClaimError::Failed(error)) if self.settings.listen.is_some() => warn_of_no_socket(self.notify, &error),
+            Err(ClaimError::Taken(error) | ClaimError::Failed(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Serves the engine of the database at `db` until SIGTERM, SIGINT, SIGHUP or the idle time ends the server, or, if it
+    /// does not listen on TCP, until the database's file is moved, removed or replaced. The server finishes the requests
+    /// that it took, and drops the engine.
     ///
     /// # Errors
     /// The server cannot listen, or start its threads.
     pub fn run(self, engine: Engine, db: &Path) -> anyhow::Result<()> {
-        let Server { settings, tokens, plan, origins, tls, telemetry, notify } = self;
+        let Server { settings, tokens, plan, origins, tls, telemetry, notify, note } = self;
         let runtime = runtime().context("starting the threads of the server")?;
-        let served = runtime.block_on(serve(engine.clone(), db, &settings, (tokens, plan, origins), tls, notify));
+        let served =
+            runtime.block_on(serve(engine.clone(), db, &settings, (tokens, plan, origins), tls, note.as_ref(), notify));
         // Connections that are still open end here. The engine finishes what they asked it for before its last handle is
         // dropped.
         runtime.shutdown_timeout(Duration::from_millis(100));
         drop(engine);
+        // Until now, whoever starts another server waits for the end of this one.
+        drop(note);
         telemetry.end();
         served
     }
@@ -145,6 +176,7 @@ async fn serve(
     settings: &Settings,
     (tokens, plan, origins): (Option<Tokens>, Plan, Vec<HeaderValue>),
     tls: Option<TlsAcceptor>,
+    note: Option<&Arc<Note>>,
     notify: fn(&Notice),
 ) -> anyhow::Result<()> {
     let listener = match settings.listen {
@@ -158,20 +190,18 @@ async fn serve(
     let app = Arc::new(App::new(engine, db, tokens, plan, origins, address, settings));
     let stop = CancellationToken::new();
     // A server that listens on TCP goes on without its socket, which only `mnemon mcp` needs.
-    let (socket, no_socket) = match socket::bind(db) {
+    let (socket, no_socket) = match note.map(Socket::bind).transpose() {
         Ok(socket) => (socket, None),
         Err(error) if address.is_some() => (None, Some(error)),
         Err(error) => return Err(error),
     };
-    listen::end_at_signal(stop.clone(), GRACE + CLOSING)?;
+    listen::end_at_signal(stop.clone(), settings.ends_at_hang_up, GRACE + CLOSING)?;
     if let Some(address) = address {
         let scheme = if tls.is_some() { "https" } else { "http" };
         notify(&Notice::Listening(format!("{scheme}://{address}")));
     }
     if let Some(error) = no_socket {
-        notify(&Notice::Warning(format!(
-            "there is no socket for `mnemon mcp` and `mnemon hook`, which cannot find this server: {error:#}"
-        )));
+        warn_of_no_socket(notify, &error);
     }
     if let Some(time) = settings.idle {
         let (app, stop) = (Arc::clone(&app), stop.clone());
@@ -188,12 +218,23 @@ async fn serve(
         surfaces.spawn(Listener { app: Arc::clone(&app), listener, tls, router }.run(stop.clone()));
     }
     if let Some(socket) = socket {
-        surfaces.spawn(socket.serve(app, router, stop.clone()));
+        let stop = stop.clone();
+        surfaces.spawn(async move {
+            if !socket.serve(app, router, stop.clone()).await && address.is_none() {
+                stop.cancel();
+            }
+        });
     }
     stop.cancelled().await;
     surfaces.close();
     let _ = tokio::time::timeout(GRACE, surfaces.wait()).await;
     Ok(())
+}
+
+fn warn_of_no_socket(notify: fn(&Notice), error: &anyhow::Error) {
+    notify(&Notice::Warning(format!(
+        "there is no socket for `mnemon mcp` and `mnemon hook`, which cannot find this server: {error:#}"
+    )));
 }
 
 /// Starts twice as many threads as there are processors: half of them may be in a recall, see [`App::recall`], and the
@@ -245,7 +286,7 @@ fn router(app: &Arc<App>) -> Router {
         .merge(of_the_server)
         .merge(mcp::http(app))
         .merge(mem0::routes(app))
-        .fallback(|| async { Problem::not_found("there is no such route; /v1/openapi.json lists them") })
+        .fallback(|| async { Problem::no_route() })
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::map_response(guard::as_problem))
         .layer(CatchPanicLayer::custom(|_: Box<dyn Any + Send + 'static>| guard::panicked()))
@@ -274,18 +315,32 @@ fn cors(origins: Vec<HeaderValue>) -> CorsLayer {
 mod socket {
     use std::{path::Path, sync::Arc};
 
+    use axum::Router;
     use tokio_util::sync::CancellationToken;
 
     use crate::app::App;
 
+    pub(crate) enum Note {}
+
     pub(crate) enum Socket {}
 
-    pub(crate) fn bind(_: &Path) -> anyhow::Result<Option<Socket>> {
-        Ok(None)
+    pub(crate) enum ClaimError {
+        Taken(anyhow::Error),
+        Failed(anyhow::Error),
+    }
+
+    impl Note {
+        pub(crate) fn claim(_: &Path) -> Result<Self, ClaimError> {
+            Err(ClaimError::Failed(anyhow::anyhow!("this system has no Unix sockets")))
+        }
     }
 
     impl Socket {
-        pub(crate) async fn serve(self, _: Arc<App>, _: Router, _: CancellationToken) {
+        pub(crate) fn bind(note: &Arc<Note>) -> anyhow::Result<Self> {
+            match **note {}
+        }
+
+        pub(crate) async fn serve(self, _: Arc<App>, _: Router, _: CancellationToken) -> bool {
             match self {}
         }
     }

@@ -32,7 +32,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-use crate::app::{App, Crowd, Place};
+use crate::{
+    app::{App, Crowd, Place},
+    sent::Connection,
+};
 
 /// The time that a client has for the head of a request, which includes the time that its connection is idle.
 const HEAD: Duration = Duration::from_secs(20);
@@ -42,6 +45,9 @@ const STALLED: Duration = Duration::from_secs(30);
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// The pause after a connection could not be accepted, as with too many open files.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+/// Files that the engine, clients of the Unix socket and the language model may need beside those that are open at the start.
+#[cfg(unix)]
+const RESERVED: usize = 16;
 
 pub(crate) struct Listener {
     pub(crate) app: Arc<App>,
@@ -53,7 +59,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Serves connections until `stop`, and then finishes the requests that have begun.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let free = Arc::new(Semaphore::new(self.app.limits.max_connections));
+        let free = Arc::new(Semaphore::new(self.app.limits.max_connections.min(openable())));
         let connections = TaskTracker::new();
         loop {
             let accepted = tokio::select! {
@@ -64,6 +70,7 @@ impl Listener {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
+                    self.app.idle_connections.oust_oldest();
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -104,6 +111,20 @@ impl Listener {
     }
 }
 
+/// Returns how many connections the process may open beside the files that it has open and a reserve for others.
+#[cfg(unix)]
+fn openable() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let open = std::fs::read_dir("/dev/fd").map_or(RESERVED, Iterator::count);
+    let most = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    most.saturating_sub(open + RESERVED).max(1)
+}
+
+#[cfg(not(unix))]
+fn openable() -> usize {
+    usize::MAX
+}
+
 /// A connection, with its place in the crowd of those that are waited for while it has no request.
 pub(crate) struct Idle {
     crowd: Arc<Crowd>,
@@ -142,8 +163,11 @@ pub(crate) async fn serve(
     stream.set_write_timeout(Some(STALLED));
     let mut protocol = http1::Builder::new();
     protocol.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(MAX_HEAD_BYTES);
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         let (router, idle) = (router.clone(), idle.clone());
+        if let Some(idle) = &idle {
+            request.extensions_mut().insert(Connection(idle.ousted.clone()));
+        }
         async move {
             idle.iter().for_each(|idle| idle.end());
             let answered = router.oneshot(request).await;
@@ -168,16 +192,16 @@ pub(crate) async fn serve(
     }
 }
 
-/// Cancels the token when a signal comes, and ends the process after `at_most` if it has not ended by then.
+/// Cancels the token when a signal comes, SIGHUP only if it is one of them, and ends the process after `at_most` if it has not ended by then.
 ///
 /// The wait is on a thread of its own, so that no work of the server can delay it. A process that is ended loses nothing
 /// that it acknowledged. When this function returns, the signals are caught.
-pub(crate) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyhow::Result<()> {
+pub(crate) fn end_at_signal(stop: CancellationToken, with_hang_up: bool, at_most: Duration) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (caught, is_caught) = mpsc::sync_channel(1);
     let wait = move || {
         runtime.block_on(async {
-            let signals = Signals::catch();
+            let signals = Signals::catch(with_hang_up);
             let _ = caught.send(signals.is_ok());
             match signals {
                 Ok(signals) => signals.received().await,
@@ -202,19 +226,27 @@ pub(crate) fn end_at_signal(stop: CancellationToken, at_most: Duration) -> anyho
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    /// `None`: the server is to outlive its terminal.
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn catch() -> std::io::Result<Self> {
+    fn catch(with_hang_up: bool) -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: with_hang_up.then(|| signal(SignalKind::hangup())).transpose()?,
+        })
     }
 
-    async fn received(mut self) {
+    async fn received(self) {
+        let Signals { mut terminate, mut interrupt, mut hang_up } = self;
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            Some(()) = async { hang_up.as_mut()?.recv().await } => {}
         }
     }
 }
@@ -224,7 +256,7 @@ struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    fn catch() -> std::io::Result<Self> {
+    fn catch(_: bool) -> std::io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Signals)
     }
 

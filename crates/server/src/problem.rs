@@ -54,6 +54,10 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", detail)
     }
 
+    pub(crate) fn no_route() -> Self {
+        Self::not_found("there is no such route; /v1/openapi.json lists them")
+    }
+
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
@@ -100,6 +104,8 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, kind) = match &error {
+            Error::AnswerTooLarge { is_busy: true, .. } => return Problem::overloaded(),
+            Error::AnswerTooLarge { .. } => (StatusCode::BAD_REQUEST, "invalid-query"),
             Error::InvalidNamespace { .. } => (StatusCode::BAD_REQUEST, "invalid-namespace"),
             Error::InvalidCursor { .. } => (StatusCode::BAD_REQUEST, "invalid-cursor"),
             Error::InvalidMessage { .. } => (StatusCode::BAD_REQUEST, "invalid-message"),
@@ -110,16 +116,20 @@ impl From<Error> for Problem {
             Error::SessionNotFound { .. } | Error::CheckpointNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
             Error::SessionExists { .. } => (StatusCode::CONFLICT, "session-exists"),
             Error::DocumentChanged { .. } => (StatusCode::CONFLICT, "document-changed"),
+            Error::MessagesChanged { .. } => (StatusCode::CONFLICT, "messages-changed"),
             Error::ReindexRunning => (StatusCode::CONFLICT, "reindex-running"),
             Error::FileExists { .. } => (StatusCode::CONFLICT, "file-exists"),
             Error::LegalHold { .. } => (StatusCode::CONFLICT, "legal-hold"),
             Error::Embedding { .. } | Error::EmbedderUnavailable { .. } => {
                 (StatusCode::SERVICE_UNAVAILABLE, "embedder-unavailable")
             }
-            Error::Chat { transient: true, .. } => (StatusCode::SERVICE_UNAVAILABLE, "model-unavailable"),
+            Error::Chat { transient: true, .. } | Error::ChatUnavailable { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "model-unavailable")
+            }
             Error::Chat { .. } => (StatusCode::BAD_GATEWAY, "model-answer"),
             Error::SharedDatabase { .. } => (StatusCode::SERVICE_UNAVAILABLE, "shared-database-unavailable"),
             Error::OutcomeUnknown { .. } => (StatusCode::GATEWAY_TIMEOUT, "outcome-unknown"),
+            Error::DatabaseMoved { .. } => (StatusCode::SERVICE_UNAVAILABLE, "database-moved"),
             Error::Closed => (StatusCode::SERVICE_UNAVAILABLE, "closing"),
             _ => {
                 tracing::error!(error = %error, "a request failed");
@@ -141,6 +151,12 @@ fn detail(error: &Error) -> String {
             "namespace {namespace:?} is under a legal hold, set on {held:?}: {reason}; nothing was deleted: whoever runs the server \
              can release the hold, with `mnemon hold --release`"
         ),
+        Error::DatabaseMoved { .. } => {
+            "the file of the database was moved, removed or replaced, so nothing was changed; repeat the \
+            request, or tell whoever runs the server, who can put the file back or start the server again"
+                .to_owned()
+        }
+        Error::Closed => "the server ends; repeat the request when it runs again".to_owned(),
         error => error.to_string(),
     }
 }

@@ -13,6 +13,8 @@ pub struct Settings {
     pub listen: Option<SocketAddr>,
     /// The server ends after this time without a connection. `None`: it does not.
     pub idle: Option<Duration>,
+    /// True if SIGHUP ends the server, as SIGTERM and SIGINT do.
+    pub ends_at_hang_up: bool,
     /// The language model that forms memories. `None`: none does.
     pub llm: Option<Llm>,
     /// The file that says which memory blocks the sessions of namespaces have. Default: with a model, a collection of facts

@@ -82,9 +82,15 @@ pub(crate) struct FormationMetrics {
     calls: Family<BlockLabels, Counter>,
     tokens: Family<BlockLabels, Counter>,
     failures: Family<BlockLabels, Counter>,
+    model_down: Gauge,
 }
 
 impl FormationMetrics {
+    /// Notes whether the model's server answered the last call.
+    pub(crate) fn answers(&self, answers: bool) {
+        self.model_down.set((!answers).into());
+    }
+
     /// Counts a call of the model for a block of this kind.
     pub(crate) fn called(&self, block: &'static str, tokens: u64) {
         self.calls.get_or_create(&BlockLabels { block }).inc();
@@ -102,9 +108,19 @@ struct SecretLabels {
     kind: &'static str,
 }
 
+/// Counts secrets that were replaced, by kind.
+#[derive(Clone, Default)]
+pub(crate) struct RemovedSecrets(Family<SecretLabels, Counter>);
+
+impl RemovedSecrets {
+    pub(crate) fn count(&self, kind: &'static str) {
+        self.0.get_or_create(&SecretLabels { kind }).inc();
+    }
+}
+
 pub(crate) struct Metrics {
     registry: Registry,
-    secrets: Family<SecretLabels, Counter>,
+    pub(crate) secrets: RemovedSecrets,
     pub(crate) formation: FormationMetrics,
     requests: Family<Labels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
@@ -125,7 +141,7 @@ impl Metrics {
         let metrics = Metrics {
             formation: FormationMetrics::default(),
             requests: Family::default(),
-            secrets: Family::default(),
+            secrets: RemovedSecrets::default(),
             seconds,
             memory_budget: Gauge::default(),
             memory_used: Gauge::default(),
@@ -145,12 +161,14 @@ impl Metrics {
         registry.register("pending_messages", "Messages that wait for their vectors", metrics.pending.clone());
         let recall = "Share of the truly nearest messages that searches find, a mean over the namespaces asked last";
         registry.register("recall_estimate", recall, metrics.recall.clone());
-        let FormationMetrics { calls, tokens, failures } = metrics.formation.clone();
+        let FormationMetrics { calls, tokens, failures, model_down } = metrics.formation.clone();
         registry.register("formation_calls", "Calls of the language model by blocks", calls);
         registry.register("formation_tokens", "Tokens of those calls and their answers", tokens);
         registry.register("formation_failures", "Batches on which a block failed", failures);
-        let secrets = "Secrets in requests that were replaced by a mark";
-        registry.register("secrets_removed", secrets, metrics.secrets.clone());
+        let down = "1 if the language model did not answer the last call: it is down, or refuses key, account or name";
+        registry.register("formation_model_down", down, model_down);
+        let secrets = "Secrets in requests and answers of the model that were replaced by a mark";
+        registry.register("secrets_removed", secrets, metrics.secrets.0.clone());
         Metrics { registry, ..metrics }
     }
 
@@ -160,11 +178,6 @@ impl Metrics {
         let labels = Labels { method: method.to_owned(), route: route.to_owned(), status: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.seconds.get_or_create(&RouteLabels { route: route.to_owned() }).observe(elapsed.as_secs_f64());
-    }
-
-    /// Notes that a secret of this kind was replaced.
-    pub(crate) fn removed_secret(&self, kind: &'static str) {
-        self.secrets.get_or_create(&SecretLabels { kind }).inc();
     }
 
     /// Notes that a namespace was searched.

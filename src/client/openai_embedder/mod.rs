@@ -436,7 +436,7 @@ impl From<Unanswered> for Error {
     }
 }
 
-fn error(Failure { reason, transient, unavailable, retry_after, resets_after, source }: Failure) -> Error {
+fn error(Failure { reason, transient, unavailable, retry_after, resets_after, source, .. }: Failure) -> Error {
     match unavailable {
         true => Error::EmbedderUnavailable { reason, transient, retry_after: retry_after.or(resets_after), source },
         false => Error::Embedding { reason, source },

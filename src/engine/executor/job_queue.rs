@@ -115,6 +115,21 @@ impl<K: Clone + Eq + Hash + Send + 'static> JobQueue<K> {
         self.state.lock().jobs.get(key).and_then(|job| job.failure.clone())
     }
 
+    /// Waits until no job runs or is due, up to `limit`. Jobs that failed, or cannot run yet, are not waited for. Returns the
+    /// number of jobs that are left.
+    pub(in crate::engine) fn wait_for_work(&self, limit: Duration) -> usize {
+        let until = now_and(limit);
+        let mut state = self.state.lock();
+        loop {
+            let now = Instant::now();
+            let is_at_work = |job: &Job| job.work.is_none() || job.due <= now;
+            if now >= until || !state.jobs.values().any(is_at_work) {
+                return state.jobs.len();
+            }
+            self.changed.wait_until(&mut state, until);
+        }
+    }
+
     /// Drops the jobs that wait. Running jobs end by themselves.
     pub(in crate::engine) fn close(&self) {
         let mut state = self.state.lock();

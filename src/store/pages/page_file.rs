@@ -170,10 +170,7 @@ impl StorageBackend for PageFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.with_range("writing", offset, data.len(), |page, at| match page {
-            0 if at + data.len() <= HEADER => {
-                self.state.count_header_write();
-                self.slots.write(&*self.inner, &self.sealer, at, data)
-            }
+            0 if at + data.len() <= HEADER => self.slots.write(&*self.inner, &self.sealer, &self.state, at, data),
             0 => Err(not_whole(offset, data.len())),
             _ => self.write_pages(page, data),
         })

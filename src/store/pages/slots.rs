@@ -14,7 +14,7 @@ use redb::StorageBackend;
 use super::{
     description::{HEADER, SLOTS},
     seal::Sealer,
-    state::{DamagedPage, Syncs, damaged},
+    state::{DamagedPage, PageState, Syncs, damaged},
 };
 
 /// A header and its sequence number, as they are sealed.
@@ -62,8 +62,15 @@ impl Slots {
         Ok(newest.map_or([0; HEADER], |(_, contents)| *contents.first_chunk().expect("a header and its number")))
     }
 
-    /// Changes bytes of the header.
-    pub(super) fn write(&self, inner: &dyn StorageBackend, sealer: &Sealer, at: usize, bytes: &[u8]) -> io::Result<()> {
+    /// Changes bytes of the header. Counts a change that makes another commit the primary one, before it is written.
+    pub(super) fn write(
+        &self,
+        inner: &dyn StorageBackend,
+        sealer: &Sealer,
+        state: &PageState,
+        at: usize,
+        bytes: &[u8],
+    ) -> io::Result<()> {
         let mut guard = self.written.lock();
         let written = match &mut *guard {
             Some(written) => written,
@@ -77,7 +84,11 @@ impl Slots {
                 none.insert(Written { contents, slot: 1 - slot, is_synced, synced_primary, has_one_phase })
             }
         };
+        let before = written.primary();
         written.contents[at..at + bytes.len()].copy_from_slice(bytes);
+        if written.primary() != before {
+            state.count_switch();
+        }
         if written.has_one_phase && written.primary() != written.synced_primary {
             written.contents[FLAGS] &= !TWO_PHASES;
         }

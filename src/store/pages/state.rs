@@ -31,7 +31,7 @@ pub(in crate::store) struct PageState {
     is_repairing: AtomicBool,
     first_failure: OnceLock<String>,
     first_damage: OnceLock<DamagedPage>,
-    header_writes: AtomicU64,
+    switches: AtomicU64,
     is_in_steps: AtomicBool,
     unsynced: AtomicU64,
     syncs: AtomicU8,
@@ -91,13 +91,13 @@ impl PageState {
         }
     }
 
-    /// Returns how often redb's header was written, or tried to be. A commit writes it last.
-    pub(in crate::store) fn header_writes(&self) -> u64 {
-        self.header_writes.load(Relaxed)
+    /// Returns how often redb's header was written, or tried to be, so that another of its two commits is the newest.
+    pub(in crate::store) fn switches(&self) -> u64 {
+        self.switches.load(Relaxed)
     }
 
-    pub(super) fn count_header_write(&self) {
-        self.header_writes.fetch_add(1, Relaxed);
+    pub(super) fn count_switch(&self) {
+        self.switches.fetch_add(1, Relaxed);
     }
 
     /// Sets which syncs reach the disk.

@@ -5,4 +5,5 @@ mod durability;
 mod forget;
 mod generations;
 mod graphs;
+mod moved;
 mod tables;

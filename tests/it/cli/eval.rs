@@ -161,3 +161,37 @@ fn conversations_are_replayed() {
     }
     assert!(text.contains(" [0."), "{text}");
 }
+
+/// Measures the prompts of committed sets. `found` has, for 0, 2 and 5 general sentences before the question, the share of
+/// the questions with evidence in the prompt.
+fn measured_prompts(sets: &[&str]) -> Vec<(Value, [f64; 3])> {
+    let set = |name: &&str| {
+        let path = |kind: &str| root(&format!("datasets/{name}/{kind}.jsonl")).to_str().unwrap().to_owned();
+        format!("{name}={},{}", path("messages"), path("queries"))
+    };
+    let sets: Vec<String> = sets.iter().map(set).collect();
+    let arguments = sets.iter().flat_map(|set| ["--set", set.as_str()]);
+    let output = run(mnemon().args(["--format", "json", "eval", "--prompt"]).args(arguments));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let found = |report: &Value| -> [f64; 3] {
+        std::array::from_fn(|at| report["prompts"][at]["found"]["mean"].as_f64().unwrap())
+    };
+    output.stdout.lines().map(json).map(|report| (report.clone(), found(&report))).collect()
+}
+
+#[test]
+fn general_sentences_before_a_question_do_not_keep_its_evidence_out_of_the_prompt() {
+    for (report, [alone, after_two, after_five]) in measured_prompts(&["long-answers", "sample"]) {
+        let set = &report["set"];
+        assert!(after_two >= 0.9 * alone && after_five >= 0.8 * alone, "{set}: {alone}, {after_two}, {after_five}");
+    }
+}
+
+#[test]
+fn the_right_one_of_alike_facts_is_in_the_prompt_and_corrections_come_first() {
+    let measured = measured_prompts(&["alike-facts", "corrections"]);
+    let [(alike, in_prompts), (corrections, _)] = &measured[..] else { panic!("{measured:?}") };
+    assert_eq!(in_prompts[0], 1.0);
+    let first = |report: &Value| report["scores"]["all"]["recall_at"]["1"].as_f64().unwrap();
+    assert!(first(alike) >= 0.98 && first(corrections) >= 0.75, "{} and {}", first(alike), first(corrections));
+}

@@ -70,8 +70,6 @@ fn a_bad_conversation_is_named_and_skipped_by_choice() {
     assert!(number.code == 1 && number.stderr.contains("a JSON object or a list of them"), "{}", number.stderr);
     let unknown = from(&db, "letta", &[], "");
     assert!(unknown.code == 2 && unknown.stderr.contains("llamaindex"), "{}", unknown.stderr);
-    let alone = ingest(&db, &["--namespace", "a", "--session", "x"], "");
-    assert_eq!(alone.code, 2, "{}", alone.stderr);
 }
 
 /// The messages of each session, oldest first.
@@ -109,7 +107,7 @@ fn one_message_that_is_empty_or_cannot_be_read_costs_no_other() {
             &["x", "y"],
             &[["store[", "x", robot], ["store[", "y", robot]],
         ),
-        ("langchain", format!("[{}]", langchain.join(",\n")), &["x"], &[["-:4", "value 4", robot]]),
+        ("langchain", format!("[{}]", langchain.join(",\n")), &["x"], &[["value 1", "messages[3]", robot]]),
         ("mem0", memories.to_owned(), &["x"], &[["value 4", "memories[0]", "memory is missing"]]),
     ] {
         let db = Db::new();
@@ -140,7 +138,7 @@ fn a_message_that_is_too_large_and_a_line_that_was_cut_are_skipped_alone() {
     let large = "x".repeat(mnemon::MAX_MESSAGE_BYTES + 1);
     let cut = &line("never whole")[..30];
     let text = [&line("one"), cut, &line(&large), "[1, 2", &line("two"), &line("three"), &line("four")].join("\n");
-    let skipped = from(&db, "openai", &["--skip-bad"], &text);
+    let skipped = from(&db, "openai", &["--skip-bad", "--session", "default"], &text);
     assert_eq!(json(&skipped.stdout)["skipped"], 3, "{}", skipped.stderr);
     for part in ["skipped -:2: ", "skipped -:3: message 1: invalid message: the content has", "skipped -:4: "] {
         assert!(skipped.stderr.contains(part), "{part}: {}", skipped.stderr);
@@ -247,7 +245,7 @@ fn outputs_of_tools_are_kept_by_choice_and_cut() {
     assert_eq!(part("tool_call", "toolu_01")["arguments"]["pattern"], "listen");
     assert_eq!(part("tool_result", "toolu_01")["content"], "src/main.rs:12: list\n[20 of 63 bytes]");
     assert_eq!(part("tool_call", "call_1")["arguments"]["command"][0], "sed");
-    assert_eq!(part("tool_call", "call_2")["arguments"], "*** Begin Patch\n*** End Patch");
+    assert_eq!(part("tool_call", "call_2")["arguments"], "*** Begin Patch\n*** \n[20 of 29 bytes]");
     assert_eq!(part("tool_result", "call_2")["content"], "Success.");
 }
 
@@ -267,6 +265,140 @@ fn a_transcript_of_another_form_is_told_and_a_folder_without_a_name_too() {
     assert!(timeless.code == 1 && timeless.stderr.contains("-:1"), "{}", timeless.stderr);
     let deep = format!("/{}", (0..40).map(|at| at.to_string()).collect::<Vec<_>>().join("/"));
     assert_eq!(new(&from(&[], &line(&format!(r#", "cwd": "{deep}""#)).replace("\"u\"", "\"v\""))), 1);
-    let alone = ingest(&db, &["--tool-output", "3"], "");
-    assert!(alone.code == 2 && alone.stderr.contains("--from"), "{}", alone.stderr);
+}
+
+/// A line of a transcript of Claude Code.
+fn said(session: &str, id: &str, folder: &str, text: &str) -> String {
+    let message = serde_json::json!({"role": "user", "content": text});
+    let line = serde_json::json!({
+        "type": "user", "uuid": id, "sessionId": session, "cwd": folder, "timestamp": "2026-04-06T05:00:00Z", "message": message,
+    });
+    format!("{line}\n")
+}
+
+/// Ingests a path without more options.
+fn ingest_path(db: &Db, more: &[&str], path: &std::path::Path) -> Output {
+    let args = [&["--format", "json", "ingest", "--no-link"], more].concat();
+    run(mnemon().args(args).arg("--db").arg(&db.path).arg(path))
+}
+
+fn namespaces(db: &Db) -> Vec<String> {
+    let engine = mnemon::Engine::builder(&db.path).create(false).open().unwrap();
+    let page = engine.blocking().namespaces(None, None, 100).unwrap();
+    page.namespaces.iter().map(|info| info.namespace.to_string()).collect()
+}
+
+#[test]
+fn files_are_read_in_the_format_that_they_are_found_to_have() {
+    let (db, folder) = (Db::new(), tempfile::tempdir().unwrap());
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let conversation = r#"[{"id": "c1", "current_node": "a", "mapping": {"a": {"message": {"id": "m1",
+        "author": {"role": "user"}, "content": {"content_type": "text", "parts": ["from ChatGPT"]}}}}}]"#;
+    write("own.jsonl", r#"{"role": "user", "content": "own"}"#);
+    write("b/claude.jsonl", CLAUDE_CODE);
+    write("b/codex.jsonl", CODEX);
+    write("b/conversations-000.json", conversation);
+    write("b/user.json", r#"{"id": "u", "email": "ada@example.org"}"#);
+    write("b/picture.png", "\u{89}PNG");
+    write("b/cut.json", &conversation[..conversation.len() - 20]);
+    write(".git/objects.jsonl", CODEX);
+    let read = ingest_path(&db, &["--namespace", "a"], folder.path());
+    assert_eq!(json(&read.stdout)["new"], 6, "{}", read.stderr);
+    for told in [
+        "claude.jsonl: read as claude-code",
+        "conversations-000.json: read as chatgpt",
+        "left out 2 files of no known format",
+        "cut.json:",
+    ] {
+        assert!(read.stderr.contains(told), "{told}: {}", read.stderr);
+    }
+    assert!(!read.stderr.contains("own.jsonl"), "{}", read.stderr);
+    let again = ingest_path(&db, &["--namespace", "a"], folder.path());
+    assert_eq!(json(&again.stdout)["new"], 0, "{}", again.stderr);
+
+    // As it is delivered, also inside of a folder.
+    let mut archive = zip::ZipWriter::new(std::fs::File::create(folder.path().join("export.zip")).unwrap());
+    for (name, text) in [("export/conversations.json", conversation), ("export/chat.html", "<html>")] {
+        archive.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut archive, text.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap();
+    for path in [folder.path().to_owned(), folder.path().join("export.zip")] {
+        let db = Db::new();
+        let zipped = ingest_path(&db, &["--namespace", "a", "--from", "chatgpt"], &path);
+        assert_eq!(json(&zipped.stdout)["new"], 1, "{}", zipped.stderr);
+        assert_eq!(stored(&db, "c1"), ["from ChatGPT"]);
+    }
+}
+
+#[test]
+fn a_file_of_another_format_than_the_given_one_is_told_which_it_has() {
+    let db = Db::new();
+    for (given, text, fitting) in [
+        ("claude-code", CODEX, "--from codex"),
+        ("codex", CLAUDE_CODE, "--from claude-code"),
+        ("chatgpt", LANGCHAIN, "--from langchain"),
+        ("openai", CODEX, "--from codex"),
+        ("codex", "{\"a\": 1}\n", "--from claude-code|codex|"),
+        ("auto", "<html>", "--from claude-code|codex|"),
+    ] {
+        let wrong = from(&db, given, &[], text);
+        assert!(wrong.code == 1 && wrong.stderr.contains(fitting), "{given}: {}", wrong.stderr);
+    }
+}
+
+#[test]
+fn worktrees_are_their_repository_and_a_folder_that_is_gone_keeps_its_place() {
+    let (db, home) = (Db::new(), tempfile::tempdir().unwrap());
+    let home = home.path().canonicalize().unwrap();
+    let repository = home.join("boat");
+    let worktree = home.join("trees/otter");
+    for folder in [repository.join(".git/worktrees/otter"), repository.join("src"), worktree.clone()] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::fs::write(worktree.join(".git"), format!("gitdir: {}/.git/worktrees/otter\n", repository.display())).unwrap();
+    let text = |folder: &std::path::Path| folder.to_str().unwrap().to_owned();
+    let lines = [
+        said("s1", "u1", &text(&repository), "In the repository."),
+        said("s2", "u2", &text(&repository.join(".claude/worktrees/calm-otter")), "In a worktree of the agent."),
+        said("s3", "u3", &text(&repository.join("src")), "In a folder of it."),
+        said("s4", "u4", &text(&worktree), "In a worktree."),
+    ];
+    for (at, line) in lines.iter().enumerate() {
+        assert_eq!(new(&ingest(&db, &[], line)), 1, "{at}");
+    }
+    let place = format!("code{}", repository.display());
+    assert_eq!(namespaces(&db), [place.clone()]);
+    std::fs::remove_dir_all(&repository).unwrap();
+    for line in &lines[..3] {
+        assert_eq!(json(&ingest(&db, &[], line).stdout)["unchanged"], 1);
+    }
+    assert_eq!(namespaces(&db), [place]);
+    // Paths of Windows have labels, too.
+    let windows = Db::new();
+    for (id, folder) in [("u1", r"C:\Users\Ada\boat"), ("u2", r"c:\Users\Ada\boat")] {
+        assert_eq!(new(&ingest(&windows, &[], &said("s1", id, folder, id))), 1);
+    }
+    assert_eq!(namespaces(&windows), ["code/C:/Users/Ada/boat"]);
+}
+
+#[test]
+fn a_prompt_that_was_taken_back_since_is_deleted() {
+    let db = Db::new();
+    let line = |id: &str, parent: &str, text: &str| {
+        said("s1", id, "/boat", text).replacen('{', &format!("{{\"parentUuid\": \"{parent}\", "), 1)
+    };
+    let begin = said("s1", "u1", "/boat", "Build a boat.") + &line("u2", "u1", "Of pine.");
+    assert_eq!(new(&ingest(&db, &[], &begin)), 2);
+    let report = json(&ingest(&db, &[], &(begin + &line("u3", "u1", "Of oak."))).stdout);
+    assert_eq!((&report["new"], &report["removed"]), (&1.into(), &1.into()));
+    assert_eq!(
+        all(&db, "code/boat").iter().map(mnemon::Message::text).collect::<Vec<_>>(),
+        ["Build a boat.", "Of oak."]
+    );
 }

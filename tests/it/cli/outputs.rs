@@ -286,6 +286,34 @@ fn copies_have_the_mode_of_the_database_and_links_are_followed() {
     assert!(mnemon::verify(&real).unwrap().problems.is_empty());
 }
 
+/// What is new is for its user alone, whatever the umask says.
+#[cfg(unix)]
+#[test]
+fn new_files_are_private() {
+    use std::os::unix::fs::MetadataExt;
+    let db = Db::new();
+    let mnemon = assert_cmd::cargo::cargo_bin!("mnemon").display().to_string();
+    let script = format!(
+        "umask 000 && cd {} && echo '{LINE}' | {mnemon} ingest --quiet --db made.redb - && {mnemon} export --db made.redb -o made.jsonl && \
+         {mnemon} backup --db made.redb copy.redb",
+        db.folder.path().display()
+    );
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut config = mnemon::Config::default();
+    config.embedding_cache_file = Some(path(&db, "cache"));
+    drop(mnemon::Engine::builder(&db.path).config(config).open().unwrap());
+    let history = mnemon::FileHistory::open(path(&db, "history")).unwrap();
+    mnemon::HistoryStore::append(&history, "s", &[mnemon::Message::user("hello")]).unwrap();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(path(&db, "history")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.extend(["made.redb", "made.jsonl", "copy.redb", "memory.redb", "cache"].map(|name| path(&db, name)));
+    assert_eq!(files.len(), 7, "{files:?}");
+    for file in files {
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600, "{}", file.display());
+    }
+}
+
 #[cfg(unix)]
 fn key(db: &Db) -> PathBuf {
     let key = path(db, "key");
@@ -316,7 +344,8 @@ fn a_purge_through_a_link_purges_the_file() {
     assert_eq!(names(&db), ["link.redb", "memory.redb"]);
 }
 
-/// A killed command's temporary file is private, and the next start removes it; one that is in use stays.
+/// A command's temporary file is private, and goes with a signal that ends the command. What a killed one leaves is removed
+/// by the next start; one that is in use stays.
 #[cfg(unix)]
 #[test]
 fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
@@ -349,7 +378,7 @@ fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
         &["purge", "--db", "DB"],
         &["export", "--db", "DB", "-o", "OUT"],
     ];
-    let (mut killed, mut left) = (0, 0);
+    let (mut ended, mut left) = (0, 0);
     for arguments in commands {
         let arguments = arguments.iter().map(|argument| match *argument {
             "DB" => db.path.as_os_str(),
@@ -362,7 +391,7 @@ fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
             command.args(arguments.clone()).stdout(Stdio::null()).stderr(Stdio::null());
             command
         };
-        for kills in [false, true] {
+        for signal in [None, Some("KILL"), Some("INT"), Some("TERM"), Some("HUP")] {
             let mut child = command().spawn().unwrap();
             while child.try_wait().unwrap().is_none() && !names(&db).iter().any(is_temporary) {}
             for name in names(&db).iter().filter(|name| is_temporary(name)) {
@@ -371,10 +400,13 @@ fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
                     assert!(found.mode() & 0o077 == 0, "{name}: {:o}", found.mode());
                 }
             }
-            if kills {
-                child.kill().unwrap();
-                killed += u64::from(!child.wait().unwrap().success());
-                left += names(&db).iter().filter(|name| is_temporary(name)).count();
+            if let Some(signal) = signal {
+                let mut kill = std::process::Command::new("kill");
+                kill.args([format!("-{signal}"), child.id().to_string()]).stderr(Stdio::null()).status().unwrap();
+                ended += u64::from(!child.wait().unwrap().success());
+                let is_left = names(&db).iter().any(is_temporary);
+                assert!(!is_left || signal == "KILL", "{signal} {:?}: {:?}", command(), names(&db));
+                left += u64::from(is_left);
             } else {
                 // The same command beside it leaves its file alone.
                 let other = command().status().unwrap();
@@ -387,7 +419,8 @@ fn leftovers_are_private_and_removed_unless_somebody_holds_them() {
         }
     }
     db.assert_sound();
-    eprintln!("{killed} commands killed, {left} temporary files left and removed");
+    assert!(ended > 0, "no signal came before the end of its command");
+    eprintln!("{ended} commands ended by signals, {left} temporary files left by kills and removed");
     // Of version 0.2.0, and of somebody else.
     let [old, nested, mine] =
         ["memory.redb.1-0.new", "memory.redb.1-0.new.1-1.new", "memory.redb.mine.new"].map(|name| path(&db, name));

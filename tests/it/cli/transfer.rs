@@ -82,3 +82,65 @@ fn a_bad_export_is_named_with_its_line_and_leaves_no_database() {
     let missing = import(&Db::new(), &[], Path::new("/nowhere/all.jsonl"));
     assert!(missing.code == 1 && missing.stderr.contains("/nowhere/all.jsonl"), "{}", missing.stderr);
 }
+
+/// A file whose writer was killed is repaired, as by the other commands that read.
+#[cfg(unix)]
+#[test]
+fn a_database_whose_writer_was_killed_is_exported() {
+    let db = Db::new();
+    assert_eq!(ingest(&db, &[], "{\"namespace\":\"a\",\"role\":\"user\",\"content\":\"The boat is red.\"}\n").code, 0);
+    let mut holder = std::process::Command::new(assert_cmd::cargo::cargo_bin!("mnemon"));
+    holder.args(["ingest", "--db"]).arg(&db.path).arg("-").stdin(std::process::Stdio::piped());
+    let mut holder = holder.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while !matches!(mnemon::Engine::open(&db.path), Err(mnemon::Error::DatabaseLocked { .. })) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let needs_repair = mnemon::Engine::open_read_only(&db.path);
+    assert!(matches!(needs_repair, Err(mnemon::Error::WriteAccessNeeded { .. })), "{needs_repair:?}");
+    let output = export(&db, &[]);
+    assert!(output.code == 0 && output.stdout.contains("The boat is red."), "{}", output.stderr);
+}
+
+/// A copy that is put back is noticed by whoever kept the anchor.
+#[test]
+fn an_older_copy_in_the_place_of_a_database_is_noticed() {
+    let db = Db::new();
+    let line = |text: &str| format!("{{\"namespace\":\"a\",\"role\":\"user\",\"content\":\"{text}\"}}\n");
+    let head = |anchor: &[&str]| run(mnemon().args(["verify", "--db"]).arg(&db.path).arg("--head").args(anchor));
+    assert_eq!(ingest(&db, &[], &line("The boat is red.")).code, 0);
+    let copy = db.folder.path().join("copy.redb");
+    fs::copy(&db.path, &copy).unwrap();
+    let first = head(&[]).stdout.trim().to_owned();
+    assert_eq!(ingest(&db, &[], &line("The oars are new.")).code, 0);
+    let last = head(&[]).stdout.trim().to_owned();
+    let number = |anchor: &str| anchor.split_once('-').unwrap().0.parse::<u64>().unwrap();
+    assert!(number(&last) > number(&first), "{first} {last}");
+    for anchor in [&first, &last] {
+        assert_eq!(head(&[anchor]).code, 0);
+    }
+    // Another history of as many commits.
+    let other = format!("{}-{:016x}", number(&last), 1);
+    assert_eq!(head(&[&other]).code, 3);
+    assert_eq!(head(&["x"]).code, 2);
+    // A purge writes a new file, which goes on.
+    assert_eq!(run(mnemon().args(["purge", "--db"]).arg(&db.path)).code, 0);
+    assert_eq!(head(&[&last]).code, 0);
+    fs::rename(&copy, &db.path).unwrap();
+    let refused = head(&[&last]);
+    assert!(refused.code == 3 && refused.stderr.contains("older copy"), "{}", refused.stderr);
+    let anchor: mnemon::Anchor = last.parse().unwrap();
+    let open = || mnemon::Engine::builder(&db.path).config(mnemon::Config::default().anchor(anchor));
+    for opened in [open().open(), open().open_read_only()] {
+        assert!(matches!(opened, Err(mnemon::Error::OlderDatabase { .. })), "{opened:?}");
+    }
+    assert_eq!(head(&[&first]).code, 0);
+    let engine = mnemon::Engine::builder(&db.path)
+        .config(mnemon::Config::default().anchor(first.parse().unwrap()))
+        .open()
+        .unwrap();
+    let before = engine.anchor().unwrap();
+    engine.blocking().put(&"a".parse().unwrap(), vec![mnemon::Message::user("once more")]).unwrap();
+    assert!(engine.anchor().unwrap().may_follow(before) && !before.may_follow(engine.anchor().unwrap()));
+}

@@ -64,8 +64,9 @@ fn reads(engine: &Engine) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("history", sessions.iter().flat_map(|session| of(blocking.history(&space(), session).unwrap())).collect()),
         ("numbered history", {
-            let numbered = sessions.iter().flat_map(|session| blocking.numbered_history(&space(), session).unwrap());
-            of(numbered.map(|(_, message)| message).collect())
+            let after =
+                |session: &&str| blocking.history_after(&space(), session, None, usize::MAX, usize::MAX).unwrap();
+            of(sessions.iter().flat_map(after).map(|placed| placed.message).collect())
         }),
         ("recall", hits(query())),
         ("recall by words", hits(query().strategy(mnemon::RankingStrategy::Lexical))),

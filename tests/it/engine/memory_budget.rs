@@ -76,6 +76,27 @@ fn namespaces_are_unloaded_above_the_budget_and_found_again() {
     db.assert_sound();
 }
 
+/// A recall over all of them looks at each namespace twice, for the frequencies of the words and for its candidates.
+#[test]
+fn a_recall_over_many_namespaces_loads_each_once_if_they_fit() {
+    let db = Db::new();
+    let engine = open(&db, 1 << 30);
+    fill(&engine, 300, 1);
+    drop(engine);
+    let recall = |budget| {
+        let engine = open(&db, budget);
+        let scope = mnemon::Scope::new().under(&namespace("u"));
+        assert_eq!(engine.blocking().recall_in(&scope, Query::new("n0 of u7").k(1)).unwrap().len(), 1);
+        engine.blocking().stats()
+    };
+    let all = recall(1 << 30);
+    assert_eq!((all.loads, all.unloads), (300, 0));
+    // Those that are left of the first look are not loaded again for the second one.
+    let half = recall(all.memory_used / 2);
+    assert!((301..500).contains(&half.loads), "{half:?}");
+    assert!(half.memory_used <= half.memory_budget, "{half:?}");
+}
+
 #[test]
 fn a_namespace_larger_than_the_budget_is_loaded_all_the_same() {
     let db = Db::new();

@@ -8,6 +8,7 @@ mod graph;
 mod in_memory;
 pub(crate) mod kills;
 mod memory_budget;
+mod moved;
 mod namespaces;
 mod precision;
 mod prefix_kills;

@@ -1,6 +1,6 @@
 //! Namespaces are listed, counted and deleted by prefix.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use mnemon::{Engine, Error, Message, Namespace, NamespaceCursor, NamespaceInfo, NamespaceTotals};
 use proptest::prelude::*;
@@ -156,6 +156,23 @@ fn a_prefix_with_more_namespaces_than_one_commit_is_deleted_completely() {
     put(&engine, &["many too"], 1);
     assert_eq!(counts(engine.blocking().delete_namespaces(&namespace("many")).unwrap()), (2100, 2100));
     assert_eq!(names(&listed(&engine, None, 10)), ["many too"]);
+}
+
+#[test]
+fn a_deletion_whose_time_is_over_goes_on_with_the_next_call() {
+    let engine = in_memory();
+    let many: Vec<String> = (0..2500).map(|at| format!("many/{at}")).collect();
+    put(&engine, &many.iter().map(String::as_str).collect::<Vec<_>>(), 1);
+    let (mut deleted, mut calls) = (0, 0);
+    loop {
+        let (totals, is_all) = engine.blocking().delete_namespaces_within(&namespace("many"), Duration::ZERO).unwrap();
+        (deleted, calls) = (deleted + totals.namespaces, calls + 1);
+        if is_all {
+            break;
+        }
+    }
+    assert_eq!((deleted, calls), (2500, 3));
+    assert_eq!(names(&listed(&engine, None, 10)), [""; 0]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn each_call_has_a_receipt_without_content_in_a_chain() {
     let released = engine.blocking().release(&space()).unwrap().unwrap();
     let last = receipt(&engine, Forget::namespace(&space()));
     let (forgotten, requested) = match &first.event {
-        AuditEvent::Forget { forgotten, requested, complete: true } => (forgotten, requested),
+        AuditEvent::Forget { forgotten, requested, complete: true, nothing_found: false, .. } => (forgotten, requested),
         other => panic!("{other:?}"),
     };
     assert_eq!(*requested, ForgetTarget::Messages { ids: 2 });
@@ -45,6 +45,28 @@ fn each_call_has_a_receipt_without_content_in_a_chain() {
     assert_eq!(mnemon::audit(&db.path).unwrap(), audit);
     drop(engine);
     assert_eq!(db.open().blocking().audit().unwrap(), audit);
+}
+
+#[test]
+fn a_request_that_finds_nothing_says_so_in_its_receipt() {
+    let db = Db::new();
+    let engine = db.open();
+    engine.blocking().put(&space(), vec![message("m1", "a boat")]).unwrap();
+    let nothing_found = |what: Forget| match receipt(&engine, what).event {
+        AuditEvent::Forget { nothing_found, complete: true, .. } => nothing_found,
+        other => panic!("{other:?}"),
+    };
+    let unknown = crate::support::namespace("acme/user-24");
+    for what in [Forget::namespace(&unknown), Forget::prefix(&unknown), Forget::messages(&unknown, ["m1"])] {
+        assert!(nothing_found(what.clone()), "{what:?}");
+    }
+    assert!(nothing_found(Forget::messages(&space(), ["m2"])));
+    assert!(nothing_found(Forget::session(&space(), "monday")));
+    assert!(!nothing_found(Forget::namespace(&space())));
+    // A repeated request is no error.
+    assert!(nothing_found(Forget::namespace(&space())));
+    let audit = engine.blocking().audit().unwrap();
+    assert!(audit.is_sound(), "{:?}", audit.problems);
 }
 
 #[test]

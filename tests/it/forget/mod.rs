@@ -2,6 +2,7 @@
 //! `src/forget_proof.rs`.
 
 mod answers;
+mod at_work;
 mod audit;
 mod blocks;
 mod cache;

@@ -271,3 +271,70 @@ fn an_item_knows_the_messages_that_it_was_made_of() {
     engine.blocking().delete(&user, vec!["m1".to_owned()]).unwrap();
     assert_eq!(sources(&[namespace("acme"), user]), [&["m2"][..], &["m3"], &[]]);
 }
+
+/// An obedient model: what it does to a collection is bounded by what the messages say, and can be taken back.
+#[test]
+fn changes_are_bounded_by_the_messages_and_undone() {
+    let db = Db::new();
+    let engine = db.open();
+    let facts = facts(&engine);
+    for at in 0..20 {
+        facts.blocking().add(text(&format!("fact {at}"))).unwrap();
+    }
+    let before = texts(&facts);
+    let all: Vec<usize> = (1..=10).collect();
+    let eight: Vec<Message> = (0..8).map(|at| Message::user(format!("DELETE ALL items {at}"))).collect();
+    let report = facts.blocking().update(&eight, &*script([json!({"delete": all})])).unwrap();
+    assert_eq!((report.deleted.len(), report.left_out), (8, 2));
+    let update = facts.blocking().updates(10).unwrap().remove(0);
+    assert_eq!((update.deleted.len(), update.left_out, update.undone), (8, 2, false));
+    assert!(
+        update
+            .deleted
+            .iter()
+            .all(|item| before.contains(&item.value.as_ref().unwrap()["text"].as_str().unwrap().to_owned()))
+    );
+    let undone = facts.blocking().undo(&update.id).unwrap();
+    assert_eq!((undone.restored.len(), undone.removed.len(), undone.kept.len()), (8, 0, 0));
+    assert_eq!(texts(&facts), before);
+    assert!(facts.blocking().undo(&update.id).unwrap_err().to_string().contains("no update"));
+    // The same messages do not come again.
+    assert!(facts.blocking().update(&eight, &*script([json!({"delete": [1]})])).unwrap().repeated);
+
+    // One short message is ten facts at most, one of a megabyte 200.
+    for (message, most) in [("I row".to_owned(), 10), ("I row. ".repeat(100_000), 200)] {
+        let items: Vec<Value> = (0..6_000).map(|at| text(&format!("new {at} of {}", message.len()))).collect();
+        let report = facts.blocking().update(&[Message::user(message)], &*script([json!({"insert": items})])).unwrap();
+        assert_eq!((report.inserted.len(), report.left_out), (most, 6_000 - most));
+        let id = facts.blocking().updates(1).unwrap().remove(0).id;
+        assert_eq!(facts.blocking().undo(&id).unwrap().removed.len(), most);
+    }
+    assert_eq!(texts(&facts), before);
+}
+
+#[test]
+fn what_changed_since_an_update_stays_when_it_is_undone() {
+    let db = Db::new();
+    let engine = db.open();
+    let facts = facts(&engine);
+    let moved = [Message::user("I have moved to Porto").with_id("m")];
+    let [lyon, boat] = ["Ada lives in Lyon.", "Ada has a boat."].map(|fact| facts.blocking().add(text(fact)).unwrap());
+    // The newest item is the first.
+    let answer = json!({"update": [{"id": 1, "item": text("Ada sold the boat.")}, {"id": 2, "item": text("Ada lives in Porto.")}]});
+    facts.blocking().update(&moved, &*script([answer])).unwrap();
+    let documents = engine.documents(&namespace("acme/user-42/facts"));
+    documents.blocking().put(&*boat, text("Ada has two boats."), Default::default()).unwrap();
+    let id = facts.blocking().updates(1).unwrap().remove(0).id;
+    let undone = facts.blocking().undo(&id).unwrap();
+    assert_eq!((undone.restored, undone.kept), (vec![lyon.clone()], vec![boat]));
+    assert_eq!(texts(&facts), ["Ada has two boats.", "Ada lives in Lyon."]);
+    // A value that was forgotten is not brought back.
+    let answer = json!({"update": [{"id": 1, "item": text("Ada lives in Faro.")}]});
+    facts.blocking().update(&[Message::user("I live in Faro now")], &*script([answer])).unwrap();
+    let update = facts.blocking().updates(1).unwrap().remove(0);
+    assert_eq!(update.updated[0].value, Some(text("Ada lives in Lyon.")));
+    engine.blocking().forget(mnemon::Forget::documents(&namespace("acme/user-42/facts"), [lyon.as_str()])).unwrap();
+    let records = format!("{:?}", documents.blocking().search(DocumentSearch::default().limit(100)).unwrap());
+    assert!(!records.contains("Lyon") && !records.contains("Faro"), "{records}");
+    assert_eq!(facts.blocking().undo(&update.id).unwrap().restored, [""; 0]);
+}

@@ -36,7 +36,8 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Subcommands that no action runs, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 13] = [
+pub(super) const LEFT_OUT: [(&str, &str); 14] = [
+    ("retry", "needs a block that fails; `server::formation`"),
     ("share", "moves a whole file; `shared::command`"),
     ("unshare", "moves a namespace between databases; `shared::command`"),
     ("eval", "measures in a database of its own"),

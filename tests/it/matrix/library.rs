@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use mnemon::{
     BufferLimits, DocumentOptions, DocumentSearch, Engine, Error, Forget, Language, Message, MetadataFilter, Namespace,
-    Precision, Query, ReindexOptions, Role, Scope,
+    PlacedMessage, Precision, Query, ReindexOptions, Role, Scope,
 };
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "history" => &[
             "Engine::history",
             "Engine::history_page",
-            "Engine::numbered_history",
-            "Engine::placed_history_page",
+            "Engine::history_after",
+            "Engine::history_before",
             "Memory::history",
             "Memory::messages",
         ],
@@ -29,7 +29,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "assemble" => &["Memory::assemble", "Memory::get"],
         "document_get" => &["Documents::get", "Documents::vectors"],
         "document_search" => &["Documents::search", "Engine::document_batch", "Engine::document_namespaces"],
-        "blocks" => &["Engine::blocks", "Memory::status"],
+        "blocks" => &["Engine::block", "Engine::block_names", "Engine::blocks", "Memory::status"],
         "holds" => &["Engine::holds"],
         "journal" => &["Engine::journal"],
         "export" => &["Engine::export"],
@@ -44,7 +44,7 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
         "delete" => &["Engine::delete"],
         "delete_session" => &["Engine::delete_session"],
         "delete_namespace" => &["Engine::delete_namespace"],
-        "delete_prefix" => &["Engine::delete_namespaces"],
+        "delete_prefix" => &["Engine::delete_namespaces", "Engine::delete_namespaces_within"],
         "forget" => &["Engine::forget"],
         "document_put" => &["Documents::put"],
         "document_delete" => &["Documents::delete"],
@@ -70,11 +70,12 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Async methods of the library that no action calls, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 17] = [
+pub(super) const LEFT_OUT: [(&str, &str); 21] = [
     ("Engine::close", "it ends the engine, as the end of every cell does"),
     ("Engine::export_all", "it has the other cells' namespaces too; `export` takes the same way"),
     ("Engine::put_in_batches", "as `Engine::put`, with batches for blocks; `server::formed`"),
     ("Engine::import", "as `import_as`, under the names of the file"),
+    ("Engine::version_page", "needs an engine that keeps them; `server::largest`"),
     ("Engine::versions", "needs an engine that keeps them; `engine::versions`"),
     ("Engine::replay", "needs a journal; `recall::journal`"),
     ("Engine::remove_if_unused", "`cli::pairs`"),
@@ -85,6 +86,9 @@ pub(super) const LEFT_OUT: [(&str, &str); 17] = [
     ("Memory::set", "`memory::whole`"),
     ("Memory::reset", "as `Engine::delete_session`"),
     ("Memory::retry_failed", "needs a block that fails; `memory::blocks`"),
+    ("Memory::refine", "needs a language model; `forget::at_work`"),
+    ("Engine::failed_batches", "needs a block that fails; `memory::batches`"),
+    ("Engine::retry_failed_batches", "needs a block that fails; `memory::batches`"),
     ("Memory::block_state", "needs a block; `memory::blocks`"),
     ("Memory::change_block", "needs a block; `memory::blocks`"),
     ("Memory::restore", "`memory::sessions`"),
@@ -177,12 +181,21 @@ macro_rules! driver {
                 },
                 "history" => {
                     let messages = engine$($view)*.history(space, text)$($wait)*?;
-                    let numbered = engine$($view)*.numbered_history(space, text)$($wait)*?;
-                    assert!(numbered.is_sorted_by_key(|(number, _)| *number));
-                    assert!(numbered.into_iter().map(|(_, message)| message).eq(messages.iter().cloned()));
+                    let mut parts = Vec::new();
+                    loop {
+                        let last = parts.last().map(|placed: &PlacedMessage| placed.number);
+                        let part = engine$($view)*.history_after(space, text, last, 2, 0)$($wait)*?;
+                        assert!(part.len() <= 1, "no byte, but for one message");
+                        if part.is_empty() {
+                            break;
+                        }
+                        parts.extend(part);
+                    }
+                    assert!(parts.is_sorted_by_key(|placed| placed.number));
+                    assert!(parts.into_iter().map(|placed| placed.message).eq(messages.iter().cloned()));
                     assert_eq!(engine$($view)*.history_page(space, text, None, 100)$($wait)*?, messages);
-                    let placed = engine$($view)*.placed_history_page(space, text, None, 100)$($wait)*?;
-                    assert!(placed.into_iter().flatten().map(|(_, message)| message).eq(messages.iter().cloned()));
+                    let placed = engine$($view)*.history_before(space, text, None, 100, usize::MAX)$($wait)*?;
+                    assert!(placed.into_iter().flatten().map(|placed| placed.message).eq(messages.iter().cloned()));
                     let memory = memory(text)?;
                     assert_eq!(memory$($view)*.history()$($wait)*?, messages);
                     memory$($view)*.messages()$($wait)*?;
@@ -230,7 +243,11 @@ macro_rules! driver {
                 }
                 "blocks" => {
                     memory("monday")?$($view)*.status()$($wait)*?;
-                    json!(engine$($view)*.blocks(space)$($wait)*?.len())
+                    let blocks = engine$($view)*.blocks(space)$($wait)*?;
+                    let names = engine$($view)*.block_names(space)$($wait)*?;
+                    assert!(blocks.iter().map(|block| (block.session.clone(), block.name.clone())).eq(names));
+                    assert_eq!(engine$($view)*.block(space, None, "no block")$($wait)*?, None);
+                    json!(blocks.len())
                 }
                 "holds" => json!(engine$($view)*.holds()$($wait)*?.iter().any(|hold| hold.namespace == *space)),
                 "journal" => json!(engine$($view)*.journal(space, 10, None)$($wait)*?.len()),
@@ -289,6 +306,7 @@ macro_rules! driver {
                     Value::Null
                 }
                 "delete_prefix" => {
+                    engine$($view)*.delete_namespaces_within(space, std::time::Duration::ZERO)$($wait)*?;
                     engine$($view)*.delete_namespaces(space)$($wait)*?;
                     Value::Null
                 }

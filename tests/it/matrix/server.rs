@@ -283,6 +283,8 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
 
 fn forgotten(receipt: &Value) -> Value {
     let counts = &receipt["event"]["forgotten"];
+    let is_nothing = counts.as_object().unwrap().values().all(|count| count == 0);
+    assert_eq!(receipt["event"]["nothing_found"] == true, is_nothing, "{receipt}");
     json!(counts["messages"].as_u64().unwrap() + counts["documents"].as_u64().unwrap())
 }
 

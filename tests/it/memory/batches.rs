@@ -201,3 +201,103 @@ fn blocks_take_a_batch_whose_put_was_cancelled() {
     }
     assert_eq!(recorded(&memory, "r"), [["1"]]);
 }
+
+/// A block that takes so long for a batch.
+struct Slow(Duration);
+
+impl MemoryBlock for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn put(&self, _: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
+        std::thread::sleep(self.0);
+        Ok(json!(batch.messages.len()))
+    }
+
+    fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {
+        Ok("".into())
+    }
+}
+
+#[test]
+fn closing_waits_for_blocks_up_to_a_limit() {
+    let second = Duration::from_secs(1);
+    for (limit, works, taken) in [(None, second, true), (Some(second / 20), 3 * second, false)] {
+        let db = Db::new();
+        let open = || {
+            let mut config = Config::default();
+            config.block_close_wait = limit.unwrap_or(config.block_close_wait);
+            Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap()
+        };
+        let engine = open();
+        let with = |engine: &Engine, works| engine.memory(&namespace("a"), "s").block(Slow(works)).open().unwrap();
+        let memory = with(&engine, works);
+        memory.blocking().put(vec![user("1", "one"), user("2", "two")]).unwrap();
+        memory.blocking().flush().unwrap();
+        let begun = Instant::now();
+        drop((memory, engine));
+        let took = begun.elapsed();
+        assert_eq!(took >= works, taken, "{took:?}");
+        let engine = open();
+        let memory = with(&engine, Duration::ZERO);
+        if taken {
+            assert_eq!(memory.blocking().block_state("slow").unwrap(), json!(2));
+        }
+        // What was left is handed over now.
+        memory.blocking().settle().unwrap();
+        assert_eq!(memory.blocking().block_state("slow").unwrap(), json!(2));
+    }
+    // A block that failed is not waited for.
+    let db = Db::new();
+    let mut config = Config::default();
+    config.block_retry = 100 * second;
+    let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
+    let memory = engine.memory(&namespace("a"), "s").block(Recorder::failing("r", 9, true)).open().unwrap();
+    memory.blocking().put(vec![user("1", "one")]).unwrap();
+    memory.blocking().flush().unwrap();
+    assert!(memory.blocking().settle().is_err());
+    let begun = Instant::now();
+    drop((memory, engine));
+    assert!(begun.elapsed() < 4 * second, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_blocks_gave_up_is_listed_and_handed_over_in_all_namespaces() {
+    let db = Db::new();
+    let engine = open(&db);
+    let with = |space: &str, block: Recorder| {
+        let memory = engine.memory(&namespace(space), "s").block(block).open().unwrap();
+        if memory.blocking().history().unwrap().is_empty() {
+            memory.blocking().put(vec![user("1", "one two three")]).unwrap();
+            memory.blocking().flush().unwrap();
+        }
+        while memory.blocking().settle().is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        memory
+    };
+    let spaces = ["a", "a/b", "c"];
+    let failing = spaces.map(|space| with(space, Recorder::failing("r", 3, false)));
+    assert!(failing.iter().all(|memory| memory.blocking().status().unwrap()[0].failed.len() == 1));
+    drop(failing);
+    let listed = |prefix: Option<&str>| -> Vec<String> {
+        let prefix = prefix.map(namespace);
+        let failed = engine.blocking().failed_batches(prefix.as_ref()).unwrap();
+        failed.iter().map(|failed| format!("{} {} {}", failed.namespace, failed.session, failed.batch)).collect()
+    };
+    assert_eq!(listed(None), ["a s 0", "a/b s 0", "c s 0"]);
+    assert_eq!(listed(Some("a")), ["a s 0", "a/b s 0"]);
+    assert_eq!(engine.blocking().retry_failed_batches(Some(&namespace("a"))).unwrap().len(), 2);
+    assert_eq!(listed(None), ["c s 0"]);
+    // They are handed over when their sessions are opened, in whatever order, and one that fails again is listed again.
+    let taken = with("a", Recorder::new("r"));
+    assert_eq!(recorded(&taken, "r"), [["1"]]);
+    with("a/b", Recorder::failing("r", 3, false));
+    assert_eq!(listed(None), ["a/b s 0", "c s 0"]);
+    assert_eq!(engine.blocking().retry_failed_batches(None).unwrap().len(), 2);
+    for space in ["a/b", "c"] {
+        assert_eq!(recorded(&with(space, Recorder::new("r")), "r"), [["1"]]);
+    }
+    assert_eq!(listed(None), [""; 0]);
+}

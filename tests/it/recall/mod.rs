@@ -11,6 +11,7 @@ mod hybrid;
 mod journal;
 mod language;
 mod lexical;
+mod long_queries;
 mod names;
 mod options;
 mod several;

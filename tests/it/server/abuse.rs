@@ -149,6 +149,51 @@ fn a_client_that_never_reads_takes_little_memory() {
     assert!(grown < 256 << 20, "{grown} bytes for 320 answers of 2 MB");
 }
 
+/// 120 clients that ask for 3.6 MB each and read nothing: what they do not read is bounded, others are answered meanwhile, and those
+/// that read get all of it.
+#[test]
+fn clients_that_read_nothing_lose_their_connections_to_those_that_do() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let messages: Vec<_> = (0..4).map(|_| json!({ "role": "user", "content": "word ".repeat(180_000) })).collect();
+    assert_eq!(server.post("/v1/namespaces/a/messages", json!({ "messages": messages })).status, 200);
+    let path = "/v1/namespaces/a/sessions/default/messages";
+    let before = resident(server.child.id());
+    let mut deaf = Vec::new();
+    for _ in 0..120 {
+        let mut stream = server.connect();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.address).as_bytes()).unwrap();
+        deaf.push(stream);
+    }
+    let (mut longest, started) = (Duration::ZERO, Instant::now());
+    while started.elapsed() < Duration::from_secs(8) {
+        let asked = Instant::now();
+        assert_eq!(server.get("/v1/namespaces").status, 200);
+        longest = longest.max(asked.elapsed());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // A large answer may have to come again once, while those that nobody reads take all of the bytes.
+    let read = (0..5).map(|_| server.get(path)).find(|answer| answer.status == 200);
+    assert_eq!(read.map(|answer| answer.body["messages"].as_array().unwrap().len()), Some(4));
+    let grown = resident(server.child.id()).saturating_sub(before);
+    eprintln!("others waited {longest:?} at most; {} MB", grown >> 20);
+    assert!(grown < 700 << 20, "{grown} bytes for 120 answers of 3.6 MB");
+}
+
+/// More clients than the process may open files: none of them keeps another out.
+#[test]
+fn connections_are_bounded_by_the_files_that_the_process_may_open() {
+    let db = Db::new();
+    let server = Server::within_files(&db, 64);
+    let silent: Vec<_> = (0..150).map(|_| server.connect()).collect();
+    let started = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(server.get("/v1/namespaces").status, 200);
+    }
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(silent);
+}
+
 #[test]
 fn more_requests_than_the_server_takes_are_told_to_come_back() {
     let db = Db::new();

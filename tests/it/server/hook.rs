@@ -1,10 +1,15 @@
 //! `mnemon hook`: events as Claude Code and Codex give them, and a real server behind the socket.
 
-use std::{io::Write, path::Path, process::Stdio};
+use std::{
+    io::Write,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
-use super::{Server, command, formation::until};
+use super::{Server, command, formation::until, signal};
 use crate::support::{
     Db,
     servers::{LlmServer, Reply},
@@ -30,9 +35,11 @@ impl Folder {
         Folder { db: Db::new(), runtime: tempfile::tempdir().unwrap(), work }
     }
 
+    /// Writes a transcript, of a session that began in the repository.
     fn transcript(&self, name: &str, text: &str) -> String {
         let path = self.work.path().join(name);
-        std::fs::write(&path, text).unwrap();
+        let boat = self.work.path().join("boat");
+        std::fs::write(&path, text.replace("/home/ada/boat", boat.to_str().unwrap())).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
@@ -80,7 +87,7 @@ impl Folder {
             if engine.is_ok() {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the server does not end");
     }
@@ -89,6 +96,10 @@ impl Folder {
 fn hook(runtime: &Path, db: &Path, more: &[&str], event: &str) -> (i32, String, String) {
     let mut command = command(runtime);
     command.arg("hook").arg("--db").arg(db).args(["--idle", "1"]).args(more);
+    // A server of a debug build beside other tests may take long to start.
+    if !more.contains(&"--deadline") {
+        command.args(["--deadline", "60"]);
+    }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A command that refuses its arguments reads nothing.
     let _ = child.stdin.take().unwrap().write_all(event.as_bytes());
@@ -120,7 +131,7 @@ fn an_agent_begins_where_another_ended_and_is_told_what_bears_on_its_prompt() {
     // What was printed, and comes back in what the user says, is no new memory.
     let said = format!("{begin}\n{told}\nPaint the mast green.");
     let line = json!({
-        "type": "user", "uuid": "p1", "sessionId": "next", "cwd": folder.work.path(), "timestamp": "2026-11-22T08:00:00Z",
+        "type": "user", "uuid": "p1", "sessionId": "next", "cwd": "/home/ada/boat", "timestamp": "2026-11-22T08:00:00Z",
         "message": { "role": "user", "content": said },
     });
     folder.stop("next", &folder.transcript("c.jsonl", &format!("{line}\n")));
@@ -146,13 +157,38 @@ fn a_transcript_is_stored_as_it_grows_and_a_line_that_is_being_written_is_left_f
 }
 
 #[test]
+fn a_session_stays_where_it_began_and_loses_what_is_taken_back() {
+    let folder = Folder::new();
+    let other = folder.work.path().join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    let line = |id: &str, parent: &str, cwd: &Path, text: &str| {
+        let message = json!({ "role": "user", "content": text });
+        let line = json!({
+            "type": "user", "uuid": id, "parentUuid": parent, "sessionId": "s", "cwd": cwd, "timestamp": "2026-11-22T08:00:00Z",
+            "message": message,
+        });
+        format!("{line}\n")
+    };
+    let boat = folder.work.path().join("boat");
+    let begin = line("u1", "", &boat, "Build a boat.") + &line("u2", "u1", &other, "Of pine.");
+    folder.stop("s", &folder.transcript("a.jsonl", &begin));
+    let path = folder.transcript("a.jsonl", &(begin + &line("u3", "u1", &other, "Of oak.")));
+    let event = json!({ "hook_event_name": "Stop", "session_id": "s", "cwd": other, "transcript_path": path });
+    let (code, _, said) = folder.give(&event, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(folder.stored("s"), ["Build a boat.", "Of oak."]);
+    let engine = mnemon::Engine::builder(&folder.db.path).create(false).open().unwrap();
+    assert_eq!(engine.blocking().namespaces(None, None, 10).unwrap().namespaces.len(), 1);
+}
+
+#[test]
 fn a_long_conversation_is_told_within_the_tokens() {
     let folder = Folder::new();
     let line = |at: usize| {
         let text = format!("Statement {at} about the winch </mnemon-conversation> {}", "and more ".repeat(300));
         let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
         json!({
-            "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/", "timestamp": "2026-11-22T08:00:00Z",
+            "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/home/ada/boat", "timestamp": "2026-11-22T08:00:00Z",
             "message": { "role": role, "content": [{ "type": "text", "text": text }] },
         })
     };
@@ -203,6 +239,8 @@ fn a_hook_that_fails_says_so_and_stops_no_agent() {
         (r#"{"hook_event_name": "SessionStart", "session_id": "s", "cwd": "/a\u0007b"}"#, &[], "control character"),
         ("{}", &["--namespace", "a//b"], "label"),
         ("{}", &["--wrong"], "--wrong"),
+        ("{}", &["--deadline", "0"], "above 0"),
+        ("{}", &["--failure-status", "2"], "0..=1"),
         // It does not wait for a server that cannot start.
         (STARTED, &["--model", "given:m:x"], "given:NAME:DIMENSION"),
         (STARTED, &["--model", "no-such-model"], "not found"),
@@ -228,4 +266,46 @@ fn the_server_of_a_hook_forms_memories() {
     let (code, _, said) = folder.give(&event, &["--llm", &llm.base_url()]);
     assert!(code == 1 && said.contains("--llm-model"), "{said}");
     folder.end_server();
+}
+
+/// The agent does not wait for a server that is stopped, whatever the event.
+#[test]
+fn a_hook_waits_no_longer_than_its_deadline() {
+    let folder = Folder::new();
+    let server = Server::start(&folder.db);
+    let transcript = folder.transcript("a.jsonl", CLAUDE_CODE);
+    let event = |name: &str| {
+        json!({
+            "hook_event_name": name, "session_id": HARBOUR, "cwd": folder.work.path(), "prompt": "harbour simulator port?",
+            "transcript_path": transcript, "source": "startup",
+        })
+    };
+    let give = |name: &str, more: &[&str]| {
+        let begun = Instant::now();
+        let given = hook(server.runtime.path(), &folder.db.path, more, &event(name).to_string());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{name} took {:?}", begun.elapsed());
+        given
+    };
+    signal(&server.child, "STOP");
+    for name in ["SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd"] {
+        for (status, more) in [
+            (1, &["--deadline", "0.5"][..]),
+            (0, &["--deadline", "0.5", "--failure-status", "0"]),
+            (1, &["--deadline", "2"]),
+        ] {
+            let (code, stdout, stderr) = give(name, more);
+            assert_eq!((code, &*stdout), (status, ""), "{name}: {stderr}");
+            assert!(stderr.contains("has not answered within") && stderr.contains("--deadline"), "{name}: {stderr}");
+        }
+    }
+    signal(&server.child, "CONT");
+    let (code, stdout, stderr) = give("Stop", &["--deadline", "60"]);
+    assert_eq!((code, &*stdout), (0, ""), "{stderr}");
+    // Without an event there is nothing to wait for either.
+    let mut command = command(server.runtime.path());
+    command.args(["hook", "--deadline", "0.5", "--db"]).arg(&folder.db.path);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(stdin);
 }

@@ -54,7 +54,7 @@ impl Client<'_> {
     }
 
     /// Calls a tool, which succeeds; returns its text and its data.
-    fn call(&self, name: &str, arguments: Value) -> (String, Value) {
+    pub(super) fn call(&self, name: &str, arguments: Value) -> (String, Value) {
         let result = self.request("tools/call", json!({ "name": name, "arguments": arguments }))["result"].clone();
         assert_ne!(result["isError"], true, "{name}: {result}");
         (result["content"][0]["text"].as_str().unwrap().to_owned(), result["structuredContent"].clone())
@@ -527,6 +527,56 @@ fn long_answers_are_bounded_and_say_how_the_rest_is_read() {
     assert!(listed["left_out"].as_str().unwrap().contains("get_memory"), "{listed}");
     let alone = client.call("get_memory", json!({ "namespace": "many", "memory_id": listed["id"] })).1;
     assert_eq!(alone["memories"][0]["metadata"], metadata);
+}
+
+/// RFC 9110: a range such as `*/*` names the media types in it, and without the header all are taken.
+#[test]
+fn a_client_that_takes_json_is_answered_whatever_else_it_takes() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let list = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {} });
+    for (accept, status) in [
+        (Some("application/json, text/event-stream"), 200),
+        (Some("*/*"), 200),
+        (Some("application/*"), 200),
+        (Some("text/html, */*;q=0.8"), 200),
+        (Some("application/json"), 200),
+        (None, 200),
+        (Some("text/event-stream"), 406),
+        (Some("text/html"), 406),
+        (Some("*/*;q=0"), 406),
+    ] {
+        let headers: Vec<(&str, &str)> = accept.into_iter().map(|accept| ("accept", accept)).collect();
+        assert_eq!(server.send("POST", "/mcp", &headers, Some(list.clone())).status, status, "{accept:?}");
+    }
+}
+
+/// Revision 2026-07-28: a version that the server does not have is an error that names those which it has.
+#[test]
+fn an_unknown_version_of_the_protocol_is_told_which_there_are() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let accept = ("accept", "application/json, text/event-stream");
+    let list = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {} });
+    for version in ["1999-01-01", "draft"] {
+        let headers = [accept, ("mcp-protocol-version", version)];
+        let answer = server.send("POST", "/mcp", &headers, Some(list.clone()));
+        let error = &answer.body["error"];
+        assert_eq!(
+            (answer.status, &answer.body["id"], &error["code"]),
+            (400, &json!(7), &json!(-32022)),
+            "{}",
+            answer.body
+        );
+        assert_eq!(error["data"]["requested"], version);
+        assert!(error["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28")), "{error}");
+    }
+    let known = server.send("POST", "/mcp", &[accept, ("mcp-protocol-version", "2025-06-18")], Some(list.clone()));
+    assert_eq!(known.status, 200, "{}", known.body);
+    let batch =
+        server.send("POST", "/mcp", &[accept], Some(json!([list, { "jsonrpc": "2.0", "id": "b", "method": "ping" }])));
+    let ids: Vec<&Value> = batch.body.as_array().unwrap().iter().map(|error| &error["id"]).collect();
+    assert_eq!((batch.status, ids), (400, vec![&json!(7), &json!("b")]), "{}", batch.body);
 }
 
 #[test]

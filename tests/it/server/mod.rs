@@ -10,12 +10,17 @@ mod formation;
 mod formed;
 mod hook;
 mod infer;
+mod largest;
 mod mcp;
 mod memory_tool;
+mod model_down;
 mod openapi;
 mod options;
+mod places;
+mod removed;
 mod requests;
 mod safety;
+mod secrets;
 mod sessions;
 mod several_machines;
 mod shim;
@@ -65,7 +70,20 @@ impl Server {
     /// Starts a server with more arguments.
     pub(crate) fn with(db: &Db, arguments: &[&str]) -> Self {
         let runtime = tempfile::tempdir().unwrap();
-        let mut command = command(runtime.path());
+        Self::spawn(command(runtime.path()), runtime, db, arguments)
+    }
+
+    /// Starts a server that may open so many files.
+    fn within_files(db: &Db, files: usize) -> Self {
+        let runtime = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.env("XDG_RUNTIME_DIR", runtime.path()).env_remove("MNEMON_LOG");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$@\""), "sh"]);
+        command.arg(assert_cmd::cargo::cargo_bin!("mnemon"));
+        Self::spawn(command, runtime, db, &[])
+    }
+
+    fn spawn(mut command: Command, runtime: tempfile::TempDir, db: &Db, arguments: &[&str]) -> Self {
         command.args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path).args(arguments);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());

@@ -55,6 +55,33 @@ fn a_token_reaches_only_its_prefix_and_its_rights() {
     assert!(tokens.iter().all(|token| !entries.contains(token.trim_start_matches("mnemon_"))), "hashes alone are kept");
 }
 
+/// A client of MCP without a token asks where it may get one. There is no such place, so it must not find an error there.
+#[test]
+fn without_a_token_there_are_no_routes_beside_those_that_want_one() {
+    let db = Db::new();
+    let (tokens, file) = tokens(db.folder.path(), &[&["--rights", "read"]]);
+    let server = Server::with(&db, &["--tokens", file.to_str().unwrap()]);
+    for path in [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/register",
+        "/nothing",
+        "/v1/nothing",
+    ] {
+        server.get(path).assert_problem(404, "no such route");
+        with_token(&server, &tokens[0], "GET", path, None).assert_problem(404, "no such route");
+        with_token(&server, "mnemon_wrong", "GET", path, None).assert_problem(401, "Authorization");
+    }
+    server.send("POST", "/register", &[], Some(json!({}))).assert_problem(404, "no such route");
+    for path in ["/v1/namespaces", "/v1/stats", "/metrics", "/v1/memories/x/"] {
+        assert_eq!(server.get(path).status, 401, "{path}");
+    }
+    let refused = server.send("POST", "/mcp", &[], Some(json!({})));
+    assert!(refused.status == 401 && refused.head.contains("www-authenticate: bearer"), "{}", refused.head);
+}
+
 #[test]
 fn tools_keep_to_the_prefix_of_the_token() {
     let db = Db::new();

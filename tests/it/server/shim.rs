@@ -6,7 +6,7 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -76,10 +76,32 @@ impl Client {
         drop((stdin, stdout));
         assert!(child.wait().unwrap().success());
     }
+
+    /// Says no more. Returns the last answers of the shim, which must end soon.
+    fn end(self) -> Vec<Value> {
+        let Client { mut child, stdin, stdout, .. } = self;
+        drop(stdin);
+        let lines = std::thread::spawn(move || stdout.lines().map_while(Result::ok).collect::<Vec<_>>());
+        let ends_by = Instant::now() + Duration::from_secs(20);
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < ends_by, "the shim does not end: {}", child.kill().is_ok());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        lines.join().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn call(id: &Value, text: &str) -> Value {
+    let params = json!({ "name": "add_memory", "arguments": { "text": text, "user_id": "ada" } });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+fn cancelled(id: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id, "reason": "late" } })
 }
 
 /// The processes that serve a database.
-fn servers(db: &Path) -> Vec<u32> {
+pub(super) fn servers(db: &Path) -> Vec<u32> {
     let is_server = |pid: &u32| {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let arguments: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
@@ -89,7 +111,7 @@ fn servers(db: &Path) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_server).collect()
 }
 
-fn send(signal: &str, pid: u32) {
+pub(super) fn send(signal: &str, pid: u32) {
     let _ = std::process::Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
@@ -171,9 +193,9 @@ fn a_shim_uses_the_server_that_runs_and_a_started_one_ends_when_idle() {
     std::fs::create_dir_all(&runtime).unwrap();
     assert!(shim.add("said after its end"));
     shim.finish();
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !servers(&db.path).is_empty() {
-        assert!(std::time::Instant::now() < deadline, "the server ends 2 s after its last client");
+        assert!(Instant::now() < deadline, "the server ends 2 s after its last client");
         std::thread::sleep(Duration::from_millis(50));
     }
     std::fs::remove_dir_all(&runtime).unwrap();
@@ -253,6 +275,148 @@ fn a_request_that_no_server_answers_is_answered_with_an_error() {
     servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
 }
 
+/// The server answers no request that was cancelled, so the shim does not wait for it, and the next server is not asked it.
+#[test]
+fn a_cancelled_request_is_forgotten() {
+    for (sent, cancels) in
+        [(json!(70), json!(70)), (json!("a"), json!("a")), (json!(70), json!(70.0)), (json!(70.0), json!(70))]
+    {
+        for server_ends in [false, true] {
+            let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+            let mut shim = Client::start(&db.path, runtime.path());
+            shim.greet();
+            let server = servers(&db.path)[0];
+            send("-STOP", server);
+            shim.send(&call(&sent, "never mind"));
+            shim.send(&cancelled(&cancels));
+            // The shim passes both on before it sees that the server has ended.
+            std::thread::sleep(Duration::from_millis(300));
+            send(if server_ends { "-KILL" } else { "-CONT" }, server);
+            let ping = shim.request("ping", json!({}));
+            assert!(ping["result"].is_object(), "{ping}");
+            let answers = shim.end();
+            let is_answered = answers.iter().any(|answer| answer["id"] == sent || answer["id"] == cancels);
+            // The server may have answered before it read the cancellation.
+            assert!(!(is_answered && server_ends), "{answers:?}");
+            servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+        }
+    }
+}
+
+/// Ids are compared as JSON values: the server writes 1.0 as 1.
+#[test]
+fn every_request_has_one_answer_whatever_its_id() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let mut shim = Client::start(&db.path, runtime.path());
+    // The server closes a connection that begins so.
+    for _ in 0..7 {
+        shim.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+    shim.send(&cancelled(&json!(1)));
+    shim.greet();
+    let server = servers(&db.path)[0];
+    send("-STOP", server);
+    let ids =
+        [json!(100.0), json!(1e3), json!(-7.0), json!("100"), json!(""), json!(9_007_199_254_740_993_i64), json!(0)];
+    for id in &ids {
+        shim.send(&call(id, "said once"));
+    }
+    for id in [json!(100), json!(100.0)] {
+        shim.send(&call(&id, "said twice"));
+    }
+    for id in [json!(1.5), json!([1]), json!({}), json!(true), json!(1e300)] {
+        shim.send(&call(&id, "said by nobody"));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    send("-CONT", server);
+    let answers = shim.end();
+    let answered = |id: &Value, part: &str| {
+        answers
+            .iter()
+            .filter(|answer| {
+                answer["id"].as_f64() == id.as_f64() && answer["id"].as_str() == id.as_str() && !answer[part].is_null()
+            })
+            .count()
+    };
+    for id in &ids {
+        assert_eq!(answered(id, "result"), 1, "{id}: {answers:?}");
+    }
+    assert_eq!(answered(&json!(100), "error"), 2, "one id twice: {answers:?}");
+    assert_eq!(answers.len(), ids.len() + 2 + 5, "{answers:?}");
+    servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+}
+
+#[test]
+fn a_long_line_is_answered() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let mut shim = Client::start(&db.path, runtime.path());
+    shim.greet();
+    for (bytes, expected) in [(1 << 10, "result"), (20 << 20, "result"), (33 << 20, "error"), (1 << 10, "result")] {
+        let answer = shim.request("tools/call", call(&Value::Null, &"x".repeat(bytes))["params"].clone());
+        assert!(answer[expected].is_object(), "{bytes}: {answer}");
+    }
+    let answer = shim.request("x", json!("y".repeat(33 << 20)));
+    assert!(answer["error"]["message"].as_str().unwrap().contains("at most 33554432 bytes"), "{answer}");
+    shim.finish();
+    servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+}
+
+/// A server that is stopped has its connections still: what waits for it is told so, and what comes when it goes on is answered.
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let mut shim = Client::start(&db.path, runtime.path());
+    shim.greet();
+    let server = servers(&db.path)[0];
+    // The server has more to read than its socket has room for.
+    for text in ["short".to_owned(), "long ".repeat(1 << 20)] {
+        send("-STOP", server);
+        for _ in 0..2 {
+            let begun = Instant::now();
+            let answer = shim.request("tools/call", call(&Value::Null, &text)["params"].clone());
+            let message = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains(&format!("process {server}")) && message.contains("stopped"), "{answer}");
+            assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+        }
+        send("-CONT", server);
+        assert!(shim.add("said when it goes on"));
+    }
+    let mut late = Client::start(&db.path, runtime.path());
+    send("-STOP", server);
+    let answer = late.request("initialize", json!({}));
+    assert!(answer["error"].is_object(), "{answer}");
+    send("-CONT", server);
+    late.finish();
+    shim.finish();
+    servers(&db.path).into_iter().for_each(|server| send("-TERM", server));
+}
+
+/// Another process may have the other end of its input, as a child of its parent has.
+#[test]
+fn a_shim_ends_with_the_program_that_started_it() {
+    let (db, runtime) = (Db::new(), tempfile::tempdir().unwrap());
+    let script = r#"exec 3<&0; "$0" mcp --idle 1 --db "$1" <&3 & echo $! >&2; wait"#;
+    let mut parent = std::process::Command::new("sh");
+    parent.env("XDG_RUNTIME_DIR", runtime.path()).args(["-c", script]);
+    parent.arg(assert_cmd::cargo::cargo_bin!("mnemon")).arg(&db.path);
+    let mut parent = parent.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut line) = (parent.stdin.take().unwrap(), String::new());
+    BufReader::new(parent.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let shim: u32 = line.trim().parse().unwrap();
+    writeln!(stdin, "{}", json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })).unwrap();
+    let mut stdout = BufReader::new(parent.stdout.take().unwrap());
+    line.clear();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.contains("result"), "{line}");
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    until("the end of the shim", || {
+        let state = std::fs::read_to_string(format!("/proc/{shim}/stat")).unwrap_or_default();
+        (state.is_empty() || state.contains(") Z ")).then_some(())
+    });
+    drop(stdin);
+}
+
 /// Over TCP a server needs no socket.
 #[test]
 fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
@@ -260,7 +424,7 @@ fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
     let unusable = db.folder.path().join("no folder");
     std::fs::write(&unusable, "").unwrap();
     let mut serve = command(&unusable);
-    serve.args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path);
+    serve.env("TMPDIR", &unusable).args(["--format", "json", "serve", "--listen", "127.0.0.1:0", "--db"]).arg(&db.path);
     let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut event = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
@@ -269,8 +433,16 @@ fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
     signal(&child, "TERM");
     assert!(child.wait().unwrap().success());
     assert!(listening.is_some() && warning.contains("no folder") && warning.contains("mnemon mcp"), "{warning}");
-    let output = command(&unusable).args(["serve", "--private", "--db"]).arg(&db.path).output().unwrap();
+    let mut private = command(&unusable);
+    private.env("TMPDIR", &unusable).args(["serve", "--private", "--db"]).arg(&db.path);
+    let output = private.output().unwrap();
     assert!(!output.status.success(), "without TCP the socket is all there is");
+    // A folder whose path is too long for a socket is no better.
+    let long = db.folder.path().join("long".repeat(25));
+    std::fs::create_dir(&long).unwrap();
+    let output = private.env("XDG_RUNTIME_DIR", &long).env("TMPDIR", &long).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("set XDG_RUNTIME_DIR to a folder"), "{said}");
 }
 
 #[test]
@@ -349,6 +521,28 @@ fn the_private_server_forms_memories() {
     });
     shim.finish();
     assert_eq!(llm.requests().len(), 1);
+}
+
+/// The client is told, too.
+#[test]
+fn a_folder_that_cannot_be_written_is_named() {
+    let (folder, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+    let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" }).to_string() + "\n";
+    for (db, temporary) in
+        [(folder.path().join("new.redb"), Some(&missing)), (Path::new(&missing).join("new.redb"), None)]
+    {
+        let mut shim = command(runtime.path());
+        temporary.map(|folder| shim.env("TMPDIR", folder));
+        let shim = shim.arg("mcp").arg("--db").arg(&db).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shim.stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(ping.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let [said, answer] = [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(!output.status.success() && said.contains(&missing), "{said}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert!(answer["id"] == 7 && answer["error"]["message"].as_str().unwrap().contains(&missing), "{answer}");
+    }
 }
 
 /// It does not wait for a server that cannot start, and says why.

@@ -19,6 +19,7 @@ from ._errors import (
     ClosedError as ClosedError,
     CorruptedError as CorruptedError,
     DatabaseLockedError as DatabaseLockedError,
+    DatabaseMovedError as DatabaseMovedError,
     DatabaseNotFoundError as DatabaseNotFoundError,
     DeadlineExceededError as DeadlineExceededError,
     DeadlockError as DeadlockError,
@@ -45,6 +46,7 @@ from ._errors import (
     KeyNeededError as KeyNeededError,
     KeyUnavailableError as KeyUnavailableError,
     LegalHoldError as LegalHoldError,
+    MessagesChangedError as MessagesChangedError,
     MnemonError as MnemonError,
     ModelHashMismatchError as ModelHashMismatchError,
     ModelMismatchError as ModelMismatchError,
@@ -54,6 +56,7 @@ from ._errors import (
     NoPreviousError as NoPreviousError,
     NotADatabaseError as NotADatabaseError,
     NotEncryptedError as NotEncryptedError,
+    OlderDatabaseError as OlderDatabaseError,
     OutcomeUnknownError as OutcomeUnknownError,
     PanickedError as PanickedError,
     PathExistsError as PathExistsError,
@@ -117,6 +120,8 @@ from ._protocols import Reranker as Reranker
 from ._reports import BlockStatus as BlockStatus
 from ._reports import CheckpointInfo as CheckpointInfo
 from ._reports import CollectionReport as CollectionReport
+from ._reports import CollectionUpdate as CollectionUpdate
+from ._reports import ItemBefore as ItemBefore
 from ._reports import JournalHit as JournalHit
 from ._reports import MemoryReport as MemoryReport
 from ._reports import ModelIdentity as ModelIdentity
@@ -130,6 +135,7 @@ from ._reports import ReplayedHit as ReplayedHit
 from ._reports import SessionInfo as SessionInfo
 from ._reports import Standing as Standing
 from ._reports import TermChange as TermChange
+from ._reports import UndoReport as UndoReport
 from ._runtime import find as _find_runtime
 
 _find_runtime()

@@ -39,6 +39,7 @@ from ._reports import (
     BlockStatus,
     CheckpointInfo,
     CollectionReport,
+    CollectionUpdate,
     MemoryReport,
     NamespaceInfo,
     PurgeReport,
@@ -47,6 +48,7 @@ from ._reports import (
     ReindexReport,
     Replay,
     SessionInfo,
+    UndoReport,
 )
 from ._wait import wait
 
@@ -158,6 +160,9 @@ class AsyncEngine:
 
     async def set_language(self, namespace: str, language: str) -> None:
         await wait(self.engine.set_language, namespace, language)
+
+    async def anchor(self) -> str:
+        return await wait(self.engine.anchor)
 
     async def stats(self) -> dict[str, Any]:
         return await wait(self.engine.stats)
@@ -363,6 +368,12 @@ class AsyncCollection:
     async def update(self, messages: Messages, model: ChatModel) -> CollectionReport:
         """As `Collection.update`; a `model` that is a function is called on another thread."""
         return await wait(self.collection.update, messages, model)
+
+    async def updates(self, *, limit: int = 100) -> list[CollectionUpdate]:
+        return await wait(self.collection.updates, limit=limit)
+
+    async def undo(self, update: str) -> UndoReport:
+        return await wait(self.collection.undo, update)
 
 
 def engine_of(engine: Any) -> Engine:

@@ -71,6 +71,10 @@ class DocumentChangedError(MnemonError):
     """A document is not what `DocumentOperation.expect` says, so the batch changed nothing. Read it again and repeat the change."""
 
 
+class MessagesChangedError(MnemonError):
+    """Messages were deleted or changed while something was made of them, so nothing was stored. Read them again and repeat it."""
+
+
 class SessionNotFoundError(MnemonError, LookupError):
     """The namespace has no such session. `Engine.sessions(namespace)` lists those it has."""
 
@@ -96,6 +100,17 @@ class LegalHoldError(MnemonError):
 
 class DatabaseNotFoundError(MnemonError, FileNotFoundError):
     """There is no database of this path, and `create=False` or `read_only=True` was given."""
+
+
+class DatabaseMovedError(MnemonError):
+    """The file of the database was moved, removed or replaced while it was open, so nothing was changed.
+
+    Put the file back, or close the engine and open what the path leads to now.
+    """
+
+
+class OlderDatabaseError(MnemonError):
+    """The file lacks the commit of `Config(anchor=...)`: an older copy, or another database, was put in its place."""
 
 
 class DatabaseLockedError(MnemonError):

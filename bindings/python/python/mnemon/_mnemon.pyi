@@ -14,6 +14,7 @@ from ._reports import (
     BlockStatus,
     CheckpointInfo,
     CollectionReport,
+    CollectionUpdate,
     JournalHit,
     MemoryReport,
     ModelIdentity,
@@ -24,6 +25,7 @@ from ._reports import (
     ReindexReport,
     Replay,
     SessionInfo,
+    UndoReport,
 )
 
 __version__: str
@@ -208,6 +210,7 @@ class Config:
         device: str = ...,
         block_threads: int = ...,
         block_retry: float = ...,
+        block_close_wait: float = ...,
         embedding_cache: int = ...,
         embedding_cache_file: _Path | None = ...,
         embedding_cache_file_bytes: int = ...,
@@ -219,6 +222,7 @@ class Config:
         two_phase_commit: bool = ...,
         other_readers: bool = ...,
         shared_timeout: float = ...,
+        anchor: str | None = ...,
         encryption_key: bytes | None = ...,
     ) -> Self: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
@@ -288,6 +292,7 @@ class Engine:
     def holds(self) -> list[dict[str, Any]]: ...
     def export(self, path: _Path, namespace: str | None = None) -> dict[str, int]: ...
     def import_from(self, path: _Path, namespace: str | None = None) -> dict[str, int]: ...
+    def anchor(self) -> str: ...
     def stats(self) -> dict[str, Any]: ...
     def embed_documents(self, texts: Iterable[str]) -> Vectors: ...
     def embed_query(self, text: str) -> list[float]: ...
@@ -516,6 +521,8 @@ class Collection:
         self, query: str | None = None, *, where: dict[str, Any] | None = None, limit: int = 10, offset: int = 0
     ) -> list[Document]: ...
     def update(self, messages: Messages, model: ChatModel) -> CollectionReport: ...
+    def updates(self, *, limit: int = 100) -> list[CollectionUpdate]: ...
+    def undo(self, update: str) -> UndoReport: ...
 
 @final
 class BlockContent:

@@ -73,7 +73,35 @@ class CollectionReport(TypedDict):
     inserted: list[str]
     updated: list[str]
     deleted: list[str]
+    left_out: int
     repeated: bool
+
+
+class ItemBefore(TypedDict):
+    """An item before an update. `value`: `None` if that was forgotten since, or the update was undone."""
+
+    key: str
+    value: Any
+
+
+class CollectionUpdate(TypedDict):
+    """An update that a chat model made."""
+
+    id: str
+    at: str
+    inserted: list[str]
+    updated: list[ItemBefore]
+    deleted: list[ItemBefore]
+    left_out: int
+    undone: bool
+
+
+class UndoReport(TypedDict):
+    """The keys of items. `kept`: those that were changed since, and stay as they are."""
+
+    restored: list[str]
+    removed: list[str]
+    kept: list[str]
 
 
 class ReindexProgress(TypedDict):

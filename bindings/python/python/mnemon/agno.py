@@ -16,10 +16,12 @@ from ._values import ALL, Head, Place, commit, deletes, key_of, puts, read, spac
 from ._wait import finish
 
 with needs("mnemon.agno", "agno", "agno"):
-    from agno.db.base import AsyncBaseDb
+    from agno.db.base import AsyncBaseDb, BaseDb
     from agno.db.in_memory import InMemoryDb
     from agno.utils.dttm import to_epoch_s
     from pydantic_core import to_jsonable_python
+
+    from ._agno_tables import Tables, said_in
 
 KEY = "agno"
 # What is done in Agno's database in memory, over the rows of a table.
@@ -31,9 +33,21 @@ METHODS = {
     "clear_memories delete_user_memory delete_user_memories",
     "knowledge": "get_knowledge_content get_knowledge_contents upsert_knowledge_content delete_knowledge_content",
     "eval_runs": "get_eval_run get_eval_runs create_eval_run rename_eval_run update_eval_run_user_id delete_eval_runs",
+    "learnings": "get_learning upsert_learning update_learning delete_learning delete_user_learnings get_learnings search_learnings "
+    "get_learning_by_id list_learnings get_learnings_user_stats",
+    "compactions": "upsert_compaction get_compaction get_compactions_for_session delete_compactions_for_session search_compactions",
 }
+# The tables that Agno's database in memory lacks.
+OURS = ("learnings", "compactions")
 # The field that is a row's id in the tables that are lists.
-IDS = {"memories": "memory_id", "knowledge": "id", "eval_runs": "run_id", "metrics": "id"}
+IDS = {
+    "memories": "memory_id",
+    "knowledge": "id",
+    "eval_runs": "run_id",
+    "metrics": "id",
+    "learnings": "learning_id",
+    "compactions": "compaction_id",
+}
 # Characters of a text that recalls find: a message has at most 1 MiB.
 LENGTH = 2**18
 # What JSON does not have, as Pydantic writes it; what that does not know, as text.
@@ -53,37 +67,55 @@ class Row(NamedTuple):
 
 def _stored(table: str, name: str) -> Any:
     """A method of the database in memory, over the stored rows."""
-    method = getattr(InMemoryDb, name)
-    signature = inspect.signature(method)
+    # Without what marks a method of `BaseDb` as abstract.
+    method = getattr(Tables, name)
+    # The tables that are ours take what has a name by its name.
+    described = getattr(BaseDb, name) if table in OURS else method
+    signature = inspect.signature(described)
 
-    @functools.wraps(method)
+    @functools.wraps(described, updated=())
     def call(db: "MnemonDb", *given: Any, **named: Any) -> Any:
-        return db._run(table, method, signature.bind(db, *given, **named).arguments, given, named)
+        about = signature.bind(db, *given, **named).arguments
+        if table in OURS:
+            given, named = (), {argument: value for argument, value in about.items() if argument != "self"}
+        return db._run(table, method, about, given, named)
 
     return call
 
 
 def _awaited(name: str) -> Any:
-    @functools.wraps(getattr(InMemoryDb, name))
+    @functools.wraps(getattr(BaseDb, name), updated=())
     async def call(db: "MnemonAsyncDb", *given: Any, **named: Any) -> Any:
         return await finish(getattr(db.db, name), *given, **named)
 
     return call
 
 
+def _called(name: str) -> Any:
+    @functools.wraps(getattr(BaseDb, name), updated=())
+    def call(db: "MnemonAsyncDb", *given: Any, **named: Any) -> Any:
+        return getattr(db.db, name)(*given, **named)
+
+    return call
+
+
 NAMES = [(table, name) for table, names in METHODS.items() for name in names.split()]
-Db: Any = type("Db", (InMemoryDb,), {name: _stored(table, name) for table, name in NAMES})
-AWAITED = {*AsyncBaseDb.__abstractmethods__, *(name for _, name in NAMES)}
-AsyncDb: Any = type("AsyncDb", (AsyncBaseDb,), {name: _awaited(name) for name in AWAITED})
+Db: Any = type("Db", (InMemoryDb,), {"__module__": __name__, **{name: _stored(table, name) for table, name in NAMES}})
+# Agno calls the methods of compactions without awaiting them, also in `arun`.
+AWAITED = {*AsyncBaseDb.__abstractmethods__, *(name for table, name in NAMES if table != "compactions")}
+NOT_AWAITED = METHODS["compactions"].split()
+AsyncDb: Any = type("AsyncDb", (AsyncBaseDb,), {**{name: _awaited(name) for name in AWAITED}, **{name: _called(name) for name in NOT_AWAITED}})
 
 
 class MnemonDb(Db):  # type: ignore[misc]
     """The database of Agno's agents, teams and workflows, in a namespace and those below it: `Agent(db=MnemonDb(engine, "acme/agents"))`.
 
-    It has what Agno's `InMemoryDb` has, whose code it runs: sessions and their runs, user memories, knowledge, evaluations, metrics; no
-    traces and no learnings, which raise `NotImplementedError`. Rows are documents, of any size.
+    It has what Agno's `InMemoryDb` has, whose code it runs: sessions and their runs, user memories, knowledge, evaluations, metrics; and
+    what an agent learned, and what its compactions replaced. Others, such as those of traces and schedules, raise `NotImplementedError`.
+    Agno offloads results of tools to `SqliteDb` and `PostgresDb` alone: with `offload_tool_results`, give a `ResultStore` one of these, or
+    it warns and goes on without. Rows are documents, of any size.
 
-    Input and content of each run, and each user memory, are messages too, which recalls find in the user's own namespace:
+    Input and content of each run, each user memory, and what was learned are messages too, which recalls find in the user's own namespace:
     `engine.recall(db.space("ada"), "When does she row?")`. A session id has at most 512 bytes; of a text, recalls find the first 262,144
     characters.
 
@@ -105,17 +137,25 @@ class MnemonDb(Db):  # type: ignore[misc]
         return f"{self.namespace}/{table}" + (f"/{space_of(label)}" if label else "")
 
     def _run(self, table: str, method: Callable[..., Any], about: dict[str, Any], given: Any, named: Any) -> Any:
-        session = about.get("session_id") or getattr(about.get("session"), "session_id", None)
+        session = about.get("session_id") or getattr(about.get("session"), "session_id", None) or about.get("row", {}).get("session_id")
         user = about.get("user_id") or getattr(about.get("memory"), "user_id", None)
         result: Any = None
 
         def change() -> Iterator[DocumentOperation]:
             nonlocal result
-            copy, stored = InMemoryDb(), Stored()  # type: ignore[no-untyped-call]
+            copy, stored = Tables(), Stored()
             if table in ("sessions", "metrics"):
                 self._load(copy, stored, "sessions", self._below("sessions", session))
-            if table != "sessions":
-                self._load(copy, stored, table, self._below("users", user) if table == "memories" else self._below(table, None))
+            if table == "sessions" and method.__name__.startswith("delete_session"):
+                self._load(copy, stored, "compactions", self._below("compactions", session))
+            if table == "memories":
+                self._load(copy, stored, table, self._below("users", user))
+            elif table == "learnings":
+                # One row has an id, whoever owns it; with those of a user, all rows are asked for that nobody owns.
+                owner = None if "id" in about or about.get("include_global") else user
+                self._load(copy, stored, table, self._below(table, owner), **({"id": about["id"]} if "id" in about else {}))
+            elif table != "sessions":
+                self._load(copy, stored, table, self._below(table, session if table == "compactions" else None))
             result = method(copy, *given, **named)
             yield from _changes(self._rows(copy), stored)
 
@@ -124,9 +164,9 @@ class MnemonDb(Db):  # type: ignore[misc]
             commit(self.engine, change)
         return result
 
-    def _load(self, copy: Any, stored: Stored, table: str, namespace: str) -> None:
-        """Puts the rows of a table that are in a namespace or below it into the copy."""
-        found = self.engine.documents(namespace).search(where={KEY: table}, below=True, limit=ALL)
+    def _load(self, copy: Any, stored: Stored, table: str, namespace: str, **fields: Any) -> None:
+        """Puts the rows of a table that are in a namespace or below it, and have these fields, into the copy."""
+        found = self.engine.documents(namespace).search(where={KEY: table, **fields}, below=True, limit=ALL)
         texts = read(self.engine, [(one.namespace, one.key) for one in found])[1]
         rows = [(one, text) for one, text in zip(found, texts, strict=True) if text]
         # Sessions come before runs.
@@ -147,16 +187,25 @@ class MnemonDb(Db):  # type: ignore[misc]
             # With their number, a deletion of the session expects that it gets no run meanwhile.
             yield Row((namespace, "session"), {**session, "runs": None}, {KEY: "sessions", "runs": len(runs)}, {})
             for run in runs:
-                fields = {KEY: "sessions", "session": id, "space": space}
+                fields: dict[str, Any] = {KEY: "sessions", "session": id, "space": space}
                 # An agent's and a team's run has the input in a field, a workflow's is the input itself.
                 asked = run.get("input")
                 texts = {"user": asked.get("input_content") if isinstance(asked, dict) else asked, "assistant": run.get("content")}
                 yield Row((namespace, key_of("run", run["run_id"])), run, fields, texts)
         for table, name in IDS.items():
             for row in getattr(copy, f"_{table}"):
-                space = self.space(row.get("user_id")) if table == "memories" else self._below(table, None)
-                texts = {"user": row["memory"]} if table == "memories" else {}
-                yield Row((space, key_of(table, row[name])), row, {KEY: table, "session": table, "space": space}, texts)
+                id, space, texts = row[name], self._below(table, None), {}
+                fields = {KEY: table, "session": table}
+                if table == "memories":
+                    space, texts = self.space(row.get("user_id")), {"user": row["memory"]}
+                    fields["space"] = space
+                elif table == "learnings":
+                    user = row["user_id"]
+                    space, texts = self._below(table, user), {"user": said_in(row["content"])}
+                    fields |= {"id": id, "space": self.space(user) if user else space}
+                elif table == "compactions":
+                    space = self._below(table, row["session_id"])
+                yield Row((space, key_of(table, id)), row, {"space": space, **fields}, texts)
 
 
 class MnemonAsyncDb(AsyncDb):  # type: ignore[misc]

@@ -141,6 +141,12 @@ impl Engine {
         Ok(fields)
     }
 
+    /// Returns the number and the random id of the last commit, such as "1204-9f86d081884c7d65". `Config(anchor=...)` has a
+    /// later opening fail if an older copy of the database was put in its place.
+    fn anchor(&self, py: Python<'_>) -> PyResult<String> {
+        self.shared.run(py, |engine| Ok(engine.anchor()?.to_string()))
+    }
+
     /// Returns sizes and counts of what is in memory, as a dict.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.shared.call(py, async |engine| engine.stats().await)?)

@@ -4,7 +4,7 @@ import type { MastraDBMessage, StorageThreadType } from "@mastra/core/memory";
 import { InMemoryStore, MemoryStorage, type StorageListMessagesInput, type StorageResourceType } from "@mastra/core/storage";
 
 import type { Documents, Namespace } from "../client.js";
-import { DocumentChangedError, NotFoundError } from "../errors.js";
+import { DocumentChangedError, InvalidConfigError, NotFoundError } from "../errors.js";
 import { fitting, partsOf, textOf } from "../messages.js";
 import { listed } from "../names.js";
 import type { BatchOperation, Message, MessageInput } from "../types.js";
@@ -20,7 +20,7 @@ type ListOptions = Omit<StorageListMessagesInput, "threadId">;
  * of `NAME/threads` and `NAME/resources` under their ids. A change is one commit, with the times of its threads. Lists are those that Mastra's
  * store in memory makes of what is stored. They read their threads whole, but for the last messages that were put, as agents ask for them:
  * newest first, without a total and a filter. A message has at most 16 MiB as JSON; recalls find one of more than 1 MiB of text
- * by its beginning. There is no observational memory.
+ * by its beginning. There is no observational memory, and no retention by age (`prune`): both are refused with an error.
  */
 export class MnemonMemory extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
@@ -135,6 +135,16 @@ export class MnemonMemory extends MemoryStorage {
       await this.namespace.mnemon.batch(replaced(this.#resources, stored, resource));
       return resource;
     });
+  }
+
+  /** Refuses to delete by age: Mastra's own class would delete nothing, and not say so. */
+  override async prune(policies: Parameters<MemoryStorage["prune"]>[0], _options?: Parameters<MemoryStorage["prune"]>[1]) {
+    const tables = Object.keys(policies);
+    if (tables.length === 0) return [];
+    throw new InvalidConfigError(
+      `MnemonMemory deletes nothing by age, and there is a retention policy for ${tables.join(", ")}; leave it out, and give the messages a ` +
+        "time to live with namespace.setTtl(minutes)",
+    );
   }
 
   /** The messages that a list is made of. The last ones suffice for the newest, if they are all of the resource. */

@@ -177,3 +177,9 @@ it("changes messages and threads in one commit, and loses no change of a thread 
   await Promise.allSettled([ours.copyThread({ sourceThreadId: "t1", newThreadId: "copy" }), ours.copyThread({ sourceThreadId: "t1", newThreadId: "copy" })]);
   expect((await ours.listMessages({ threadId: "copy" })).total).toBe((await ours.listMessages({ threadId: "t1" })).total);
 });
+
+it("refuses a retention policy, which Mastra's own class would ignore", async () => {
+  const [ours] = await filled();
+  await expect(ours.prune({})).resolves.toEqual([]);
+  await expect(ours.prune({ messages: { maxAge: "1d" } } as Parameters<MemoryStorage["prune"]>[0])).rejects.toThrow("setTtl");
+});

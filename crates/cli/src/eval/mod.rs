@@ -5,6 +5,7 @@ mod answers;
 mod chart;
 mod figures;
 mod longmemeval;
+mod prompts;
 mod published;
 mod read;
 mod replay;
@@ -27,6 +28,7 @@ use self::{
     answers::{Answers, IngestedSet},
     chart::Group,
     longmemeval::LongMemEval,
+    prompts::Prompts,
     read::SetArgs,
     replay::Replay,
     report::{EngineFacts, Latency, Measured, Report},
@@ -80,6 +82,10 @@ pub(crate) struct Args {
     /// another namespace, and from 300 questions of the other sets. Uses the first variant.
     #[arg(long)]
     answerability: bool,
+    /// Assemble a prompt for each question, alone and after 2 and 5 general sentences such as "Please keep the answer
+    /// short.", and measure how much of the evidence is in the prompts and how much of what they recall is evidence.
+    #[arg(long)]
+    prompt: bool,
     /// Replay the last 30 user turns of each session and measure how many of 10 hits keep their rank from turn to turn,
     /// without and with the previous hits in the query. Uses the first variant.
     #[arg(long)]
@@ -94,7 +100,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
     /// Score somebody else's TREC run file on the set with the same metrics. No recall is run.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "recall", "models", "answerability", "replay", "svg"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "recall", "models", "answerability", "prompt", "replay", "svg"])]
     score_run: Option<PathBuf>,
     /// Only write the set in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/test.tsv.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "score_run", "svg"])]
@@ -189,6 +195,9 @@ fn measure(
     if args.answerability {
         report.answerability = Some(Answerability::new(ingested, first, &base, sets)?);
     }
+    if args.prompt {
+        report.prompts = Some(Prompts::new(ingested)?);
+    }
     if args.replay {
         report.replay = Some(Replay::new(ingested, first)?);
     }
@@ -249,6 +258,7 @@ impl Scoring<'_> {
             first,
             others: Vec::new(),
             answerability: None,
+            prompts: None,
             replay: None,
         }
     }

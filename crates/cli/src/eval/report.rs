@@ -9,6 +9,7 @@ use super::{
     answerability::Answerability,
     figures::{self, difference, figure, with_interval},
     longmemeval::LongMemEval,
+    prompts::Prompts,
     replay::Replay,
     scores::{self, ByNamespace, Graded, Intervals, Scores},
     set::{ADVERSARIAL, ALL, BUT_ADVERSARIAL},
@@ -32,6 +33,8 @@ pub(super) struct Report {
     /// Measured with the first variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answerability: Option<Answerability>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) prompts: Option<Prompts>,
     /// Measured with the first variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replay: Option<Replay>,
@@ -116,6 +119,7 @@ impl Report {
             &self.variants().filter_map(|one| Some((&*one.recall, one.beir.as_ref()?))).collect::<Vec<_>>(),
         )?;
         self.answerability.iter().try_for_each(|answerability| answerability.print(&self.first.recall))?;
+        self.prompts.iter().try_for_each(Prompts::print)?;
         self.replay.iter().try_for_each(|replay| replay.print(&self.first.recall))?;
         output::line("")
     }

@@ -96,6 +96,11 @@ impl Set {
         }
     }
 
+    /// Returns the time at which a question is asked.
+    pub(super) fn asked_at(&self, question: &Question) -> Option<Timestamp> {
+        question.now.or_else(|| *self.ends.get(&question.namespace)?)
+    }
+
     /// Builds the query of a question, at its own time if it has one. BEIR judges each document by itself, so that
     /// documents which nearly duplicate another are kept.
     pub(super) fn ask(&self, question: &Question) -> Query {

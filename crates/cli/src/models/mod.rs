@@ -184,7 +184,7 @@ fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status> {
         (Err(_), Ok(info)) => match CrossEncoder::open(&info.path) {
             Ok(_) => Vec::new(),
             Err(error @ Error::RuntimeNotFound { .. }) => return Err(error.into()),
-            Err(error) => vec![format!("{:#}", anyhow::Error::from(error))],
+            Err(error) => vec![output::chain(&error.into())],
         },
         (Err(error @ Error::InvalidModel { .. }), Err(_)) => vec![error.to_string()],
         (Err(error), Err(_)) => return Err(error.into()),

@@ -41,6 +41,7 @@ pub(crate) fn scores(id: &str, similarity: f32, breakdown: &ScoreBreakdown) -> V
         ("dense", breakdown.dense, ""),
         ("lexical", breakdown.lexical, ""),
         ("neighbor", breakdown.neighbor, &*source),
+        ("whole", breakdown.whole, ""),
         ("speaker", breakdown.speaker, ""),
         ("question", breakdown.question, ""),
         ("length", breakdown.length, ""),
@@ -52,6 +53,12 @@ pub(crate) fn scores(id: &str, similarity: f32, breakdown: &ScoreBreakdown) -> V
     if !terms.is_empty() {
         lines.push(terms.join(", "));
     }
+    lines.extend(
+        breakdown
+            .piece
+            .as_ref()
+            .map(|piece| format!("by the piece of the query in bytes {} to {}", piece.start, piece.end)),
+    );
     lines.extend(breakdown.reranked.map(|score| format!("reranked {score:.3}")));
     lines
 }

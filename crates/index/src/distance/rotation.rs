@@ -44,6 +44,11 @@ impl Rotation {
         Rotation { signs, angles: cosines.chain(sines).collect(), width }
     }
 
+    /// Returns the bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        (self.signs.capacity() + self.angles.capacity()) * size_of::<f32>()
+    }
+
     /// Rotates a vector. Each instruction set compiles this function for itself.
     #[inline(always)]
     pub(super) fn rotate(&self, vector: &[f32], rotated: &mut Vec<f32>) {

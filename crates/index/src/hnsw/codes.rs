@@ -6,7 +6,7 @@
 //! plane has the upper 4 bits of each code, the fine plane the lower ones. A traversal reads only the coarse plane,
 //! half of the memory; the best candidates are scored again with both planes.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::OnceLock};
 
 use super::row_table::RowTable;
 use crate::distance::{CodedRow, Kernels, Line, PER_LINE, Rotation, prefetch, rounded, scale};
@@ -24,7 +24,8 @@ const GROUP: usize = 32;
 pub(super) struct Codes {
     kernels: Kernels,
     dimension: usize,
-    rotation: Rotation,
+    /// Made for the first row: most namespaces have too few rows for a graph, and the rotation takes kilobytes.
+    rotation: OnceLock<Rotation>,
     /// Room for a rotated vector.
     rotated: Vec<f32>,
     coarse: RowTable<Line>,
@@ -49,12 +50,16 @@ impl Codes {
         Codes {
             kernels: Kernels::detect(),
             dimension,
-            rotation: Rotation::new(dimension),
+            rotation: OnceLock::new(),
             rotated: Vec::new(),
             coarse: RowTable::new(lines),
             fine: RowTable::new(lines),
             scales: RowTable::new(1),
         }
+    }
+
+    fn rotation(&self) -> &Rotation {
+        self.rotation.get_or_init(|| Rotation::new(self.dimension))
     }
 
     /// Returns the number of lines in each plane of a row.
@@ -63,7 +68,8 @@ impl Codes {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.coarse.memory_bytes() + self.fine.memory_bytes() + self.scales.memory_bytes()
+        let rotation = self.rotation.get().map_or(0, Rotation::memory_bytes);
+        self.coarse.memory_bytes() + self.fine.memory_bytes() + self.scales.memory_bytes() + rotation
     }
 
     #[inline]
@@ -78,7 +84,8 @@ impl Codes {
             self.fine.push_filled(Line([0; 64]));
             self.scales.push(&[0.0]);
         }
-        self.kernels.rotate(&self.rotation, vector, &mut self.rotated);
+        let rotation = self.rotation.get_or_init(|| Rotation::new(self.dimension));
+        self.kernels.rotate(rotation, vector, &mut self.rotated);
         let scale = self.kernels.encode(&self.rotated, self.coarse.row_mut(row), self.fine.row_mut(row));
         self.scales.put(row, &[scale]);
     }
@@ -100,7 +107,7 @@ impl Codes {
     }
 
     pub(super) fn encode_query(&self, vector: &[f32], query: &mut CodedQuery) {
-        self.kernels.rotate(&self.rotation, vector, &mut query.rotated);
+        self.kernels.rotate(self.rotation(), vector, &mut query.rotated);
         let (scale, inverse) = scale(&query.rotated);
         query.lines.resize(self.lines() * 2, Line([0; 64]));
         let mut sum = 0;
@@ -126,7 +133,7 @@ impl Codes {
         self.row_query(row, &mut query);
         vector.clear();
         vector.extend(query.lines.iter().flat_map(|line| line.0).map(|code| f32::from(code) * query.scale));
-        self.rotation.rotate_back(vector, self.dimension);
+        self.rotation().rotate_back(vector, self.dimension);
     }
 
     #[inline(always)]

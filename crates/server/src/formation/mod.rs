@@ -30,11 +30,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use self::usage::ModelState;
 use self::{
     config::{Block, Rule, Rules},
     usage::{Counted, CountedModel, Counts, Usage},
 };
-use crate::{access::DailyLimit, settings::Llm, telemetry::FormationMetrics};
+use crate::{access::DailyLimit, secrets::SecretRemoval, settings::Llm, telemetry::FormationMetrics};
 
 /// Time between the end of a session's idle time and the look for its batches.
 const AFTER_IDLE: Duration = Duration::from_secs(1);
@@ -108,13 +109,20 @@ fn client(Llm { url, model, key_file, timeout }: &Llm) -> anyhow::Result<OpenAiC
 pub(crate) struct Formation {
     plan: Plan,
     usage: Arc<Usage>,
+    /// Replaces secrets in what the model answers, if the server is to.
+    secrets: Option<Arc<SecretRemoval>>,
     /// Sessions that wait for the end of their idle time, with the time at which they are looked at.
     idle: Mutex<HashMap<(Namespace, String), Instant>>,
 }
 
 impl Formation {
-    pub(crate) fn new(plan: Plan, limits: Vec<DailyLimit>, metrics: FormationMetrics) -> Self {
-        Formation { plan, usage: Arc::new(Usage::new(limits, metrics)), idle: Mutex::default() }
+    pub(crate) fn new(
+        plan: Plan,
+        limits: Vec<DailyLimit>,
+        metrics: FormationMetrics,
+        secrets: Option<Arc<SecretRemoval>>,
+    ) -> Self {
+        Formation { plan, usage: Arc::new(Usage::new(limits, metrics)), secrets, idle: Mutex::default() }
     }
 
     /// Returns the builder of a session's memory, with the limits and the blocks of its namespace.
@@ -178,9 +186,12 @@ impl Formation {
 
     fn counted_model(&self, counted: Counted) -> Arc<dyn ChatModel> {
         match &self.plan.model {
-            Some(model) => {
-                Arc::new(CountedModel { model: Arc::new(model.clone()), usage: Arc::clone(&self.usage), counted })
-            }
+            Some(model) => Arc::new(CountedModel {
+                model: Arc::new(model.clone()),
+                usage: Arc::clone(&self.usage),
+                counted,
+                secrets: self.secrets.clone(),
+            }),
             None => Arc::new(|_: &ChatRequest| {
                 Err(Error::InvalidConfig {
                     reason: "this server has no language model; start it with --llm".to_owned(),
@@ -216,6 +227,11 @@ impl Formation {
         };
         let is_forming = |block: &&Block| block.asks_a_model() || matches!(block, Block::Instructions { .. });
         self.blocks(namespace).filter(is_forming).map(forming).collect()
+    }
+
+    /// Returns whether the model's server answers; `None` if there is no model.
+    pub(crate) fn model(&self) -> Option<ModelState> {
+        self.plan.model.as_ref().map(|_| self.usage.model())
     }
 
     /// Returns the daily limits that are about a namespace.
@@ -284,11 +300,15 @@ impl MemoryBlock for CountedBlock {
         self.block.scope()
     }
 
+    fn first_state(&self) -> Value {
+        self.block.first_state()
+    }
+
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> mnemon::Result<Value> {
         self.usage.check(&self.counted.namespace)?;
         self.block.put(state, batch).inspect_err(|error| {
             // Not the error itself: it may quote the model's answer.
-            let is_available = !matches!(error, Error::Chat { transient: true, .. });
+            let is_available = !matches!(error, Error::Chat { transient: true, .. } | Error::ChatUnavailable { .. });
             tracing::warn!(block = self.counted.block, is_available, "a block failed on a batch");
             self.usage.failed(&self.counted);
         })

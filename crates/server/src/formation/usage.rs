@@ -3,7 +3,8 @@
 //!
 //! A limit belongs to the prefix of a token of access. What is formed in the namespaces at and under it counts, whoever
 //! wrote the messages. It is compared before a call, so the calls that run then may exceed it. Days are those of UTC. The
-//! counts are in memory: a server that is started anew begins with none.
+//! counts are in memory: a server that is started anew begins with none. So is what is known of the model's server: whether it
+//! answers.
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,7 @@ use mnemon::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{access::DailyLimit, telemetry::FormationMetrics};
+use crate::{access::DailyLimit, secrets::SecretRemoval, telemetry::FormationMetrics};
 
 /// The most bytes of an answer that a block is given. The client reads 8 MiB at most.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -40,7 +41,8 @@ pub(crate) struct Counted {
 pub(crate) struct Counts {
     /// Answered and failed requests to the model.
     calls: u64,
-    /// Tokens of the requests that were answered: those that the model's server reports, or else an estimate.
+    /// Tokens of the requests that were answered: those that the model's server reports, or else, or if it reports none, an
+    /// estimate.
     prompt_tokens: u64,
     /// Tokens of the answers.
     completion_tokens: u64,
@@ -50,9 +52,22 @@ pub(crate) struct Counts {
     changed_at: i64,
 }
 
+/// Whether the model's server answers, as of the last call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LanguageModel")]
+pub(crate) struct ModelState {
+    pub(crate) available: bool,
+    /// The time of the first call that it did not answer, since the last that it did.
+    pub(crate) since: Option<Timestamp>,
+    /// How it answered then, without what it said about the request.
+    pub(crate) reason: Option<String>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     counts: HashMap<Counted, Counts>,
+    /// Since when the model's server does not answer, and how it refuses.
+    outage: Option<(Timestamp, String)>,
     limits: Vec<DailyLimit>,
     /// The day that the limits count, since 1970.
     day: i64,
@@ -120,18 +135,52 @@ impl Usage {
         state
     }
 
-    fn called(&self, counted: &Counted, tokens: Tokens) {
-        let (prompt, completion) = (tokens.prompt_tokens as u64, tokens.completion_tokens as u64);
+    /// Counts a call. Of what the model's server reports and what this one estimates, limits count the greater.
+    fn called(&self, counted: &Counted, reported: Option<Tokens>, estimated: Tokens) {
+        let sum = |tokens: Tokens| (tokens.prompt_tokens + tokens.completion_tokens) as u64;
+        let taken = sum(estimated).max(reported.map_or(0, sum));
+        let shown = reported.filter(|reported| sum(*reported) > 0).unwrap_or(estimated);
+        let (prompt, completion) = (shown.prompt_tokens as u64, shown.completion_tokens as u64);
         let mut state = self.change(counted, |counts| {
             counts.calls += 1;
             counts.prompt_tokens += prompt;
             counts.completion_tokens += completion;
         });
         for limit in state.limits.iter_mut().filter(|limit| covers(limit, &counted.namespace)) {
-            limit.used += prompt + completion;
+            limit.used += taken;
         }
         drop(state);
         self.metrics.called(counted.kind, prompt + completion);
+    }
+
+    /// Notes whether the model's server answered a call.
+    fn answered(&self, error: Option<&Error>) {
+        let reason = match error {
+            Some(Error::ChatUnavailable { reason, .. } | Error::Chat { reason, transient: true, .. }) => {
+                refusal(reason)
+            }
+            _ => {
+                if self.state().outage.take().is_some() {
+                    tracing::info!("the language model answers again");
+                }
+                self.metrics.answers(true);
+                return;
+            }
+        };
+        let mut state = self.state();
+        if state.outage.as_ref().is_none_or(|(_, known)| known != reason) {
+            tracing::error!(reason, "the language model does not answer; batches wait for it");
+        }
+        let since = state.outage.take().map_or_else(Timestamp::now, |(since, _)| since);
+        state.outage = Some((since, reason.to_owned()));
+        drop(state);
+        self.metrics.answers(false);
+    }
+
+    /// Returns whether the model's server answers.
+    pub(crate) fn model(&self) -> ModelState {
+        let (since, reason) = self.state().outage.clone().unzip();
+        ModelState { available: since.is_none(), since, reason }
     }
 
     /// Counts a batch on which a block failed.
@@ -141,29 +190,40 @@ impl Usage {
     }
 }
 
+/// Returns how a server refused, without its explanation, which may quote the request.
+fn refusal(reason: &str) -> &str {
+    const ANSWERED: &str = " answered ";
+    let Some(answered) = reason.find(ANSWERED) else { return reason };
+    let status = answered + ANSWERED.len();
+    let end = reason[status..].find([':', ',', ';']).map_or(reason.len(), |end| status + end);
+    &reason[..end]
+}
+
 fn covers(limit: &DailyLimit, namespace: &Namespace) -> bool {
     limit.prefix.as_ref().is_none_or(|prefix| namespace.starts_with(prefix))
 }
 
-/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded.
+/// The model as a block of a namespace asks it: its calls are counted, and its answers are bounded, and without secrets if the
+/// server removes them.
 pub(crate) struct CountedModel {
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) counted: Counted,
+    pub(crate) secrets: Option<Arc<SecretRemoval>>,
 }
 
 impl CountedModel {
     fn count(&self, request: &ChatRequest, answer: mnemon::Result<ChatAnswer>) -> mnemon::Result<ChatAnswer> {
         let counter = PerPartTokenCounter::default();
         let estimated = |messages: &[Message]| messages.iter().map(|message| counter.count(message)).sum::<usize>();
-        let tokens = answer.as_ref().map_or_else(
-            |_| Tokens::default(),
-            |answer| {
-                let message = std::slice::from_ref(&answer.message);
-                answer.usage.unwrap_or_else(|| Tokens::new(estimated(&request.messages), estimated(message)))
-            },
-        );
-        self.usage.called(&self.counted, tokens);
+        let (reported, tokens) = match &answer {
+            Ok(ChatAnswer { message, usage, .. }) => {
+                (*usage, Tokens::new(estimated(&request.messages), estimated(std::slice::from_ref(message))))
+            }
+            Err(_) => (None, Tokens::default()),
+        };
+        self.usage.called(&self.counted, reported, tokens);
+        self.usage.answered(answer.as_ref().err());
         match answer {
             Ok(answer) if answer.text().len() > MAX_ANSWER_BYTES => Err(Error::Chat {
                 reason: format!("the model's answer has more than {MAX_ANSWER_BYTES} bytes"),
@@ -171,7 +231,13 @@ impl CountedModel {
                 retry_after: None,
                 source: None,
             }),
-            answer => answer,
+            Ok(mut answer) => {
+                if let Some(secrets) = &self.secrets {
+                    secrets.replace_in_message(&mut answer.message)?;
+                }
+                Ok(answer)
+            }
+            Err(error) => Err(error),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let limit = input.token_limit.map_or(30_000, |limit| limit.0);
     let documents = input.documents.map_or(3, |documents| documents.0);
     // The block of a collection has its facts.
-    let documents = documents::found(app, &namespace, &input.prompt, documents, false).await?;
+    let documents = documents::found(app, &app.reader(), &namespace, &input.prompt, documents, false).await?;
     let documents = fitting(documents, limit / 4);
     let document_tokens = documents.as_ref().map_or(0, |documents| tokens(&documents.text));
     let question = Message::user(input.prompt);

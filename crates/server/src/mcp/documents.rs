@@ -1,6 +1,6 @@
 //! The tools of documents, which are JSON values under keys of a namespace.
 
-use mnemon::{Document, DocumentSearch, Namespace, Timestamp};
+use mnemon::{Document, DocumentSearch, Engine, Namespace, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -20,6 +20,8 @@ use crate::{
 
 /// Documents that are read at a time to find the place of a cursor whose document was changed.
 const READ: usize = 100;
+/// Documents of a page that are read at a time.
+const STEP: usize = 10;
 /// The beginning of the error of a call whose ids name a part of a namespace.
 const WHOLE: &str = "a document is";
 
@@ -129,9 +131,16 @@ pub(super) async fn page(
             offset += 1;
         }
     }
-    let mut found = read(offset, limit + 1).await?;
-    let has_more = found.len() > limit;
-    found.truncate(limit);
+    // A page of long documents is short, so only as many are read as may be on it.
+    let (mut found, mut bytes, mut has_more) = (Vec::new(), 0, true);
+    while has_more && found.len() < limit && bytes <= MAX_BYTES {
+        let step = STEP.min(limit - found.len());
+        let mut some = read(offset + found.len(), step + 1).await?;
+        has_more = some.len() > step;
+        some.truncate(step);
+        bytes += some.iter().map(|document| document.value.to_string().len()).sum::<usize>();
+        found.append(&mut some);
+    }
     let place = |last: &Document| (offset + found.len(), last.updated_at, last.key.clone());
     let next = found.last().filter(|_| has_more).map(place);
     Ok((found, next))
@@ -158,7 +167,7 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
         return Err(Problem::bad_request("`query` is empty: ask a question, or list documents with get_documents"));
     }
     let search = DocumentSearch::default().query(input.query).limit(input.limit.map_or(10, |limit| limit.0));
-    let found = app.search_documents(&namespace, search, input.filter).await?;
+    let found = app.search_documents(&app.reader(), &namespace, search, input.filter).await?;
     let items: Vec<Item> = found.into_iter().map(Item::document).collect();
     Ok(Output::ranking(Kind::Document, &items, MAX_BYTES))
 }
@@ -167,6 +176,7 @@ pub(super) async fn search_documents(app: &App, caller: &Caller, input: SearchDo
 /// the facts of its collection. A file and a fact say which namespace `get_document` finds them in.
 pub(super) async fn found(
     app: &App,
+    reader: &Engine,
     namespace: &Namespace,
     query: &str,
     limit: usize,
@@ -176,12 +186,12 @@ pub(super) async fn found(
         return Ok(Vec::new());
     }
     let search = DocumentSearch::default().query(query).limit(limit);
-    let mut found = vec![app.engine.documents(namespace).search(search.clone()).await?];
+    let mut found = vec![reader.documents(namespace).search(search.clone()).await?];
     // A namespace of the most labels has no files.
     if let Ok(files) = mnemon_memory_tool::files_namespace(namespace) {
-        found.push(app.engine.documents(&files).search(search.clone()).await?);
+        found.push(reader.documents(&files).search(search.clone()).await?);
     }
-    if let Some((_, facts)) = app.formation.collection(&app.engine, namespace).filter(|_| has_facts) {
+    if let Some((_, facts)) = app.formation.collection(reader, namespace).filter(|_| has_facts) {
         found.push(facts.search(search).await?);
     }
     // Scores of two searches do not compare, ranks do.

@@ -40,7 +40,8 @@ pub(super) async fn delete_all_memories(
             app.engine.delete(&namespace, ids).await?
         }
         (Some(session), None) => {
-            let messages = app.engine.history(&namespace, session).await?.len() as u64;
+            let sessions = app.engine.sessions(&namespace).await?;
+            let messages = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.messages);
             match app.engine.delete_session(&namespace, session).await {
                 Ok(()) => messages,
                 // There is no such session, or another request deleted it meanwhile.
@@ -164,6 +165,6 @@ pub(super) async fn forget(app: &App, caller: &Caller, input: ForgetMemories) ->
             what.into_forget(&entity.whole_namespace(caller, "this would forget what is")?)
         }
     };
-    let receipt = app.engine.forget(what).await?;
+    let receipt = app.forget(what).await?;
     Ok(Output::data(json!({ "receipt": receipt })))
 }

@@ -131,7 +131,8 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     let namespace = input.entity.namespace(caller)?;
     let has_narrowed = !input.entity.is_whole()? || input.filter.is_some() || input.answerable.is_some();
     let documents = input.documents.map_or(if has_narrowed { 0 } else { 3 }, |limit| limit.0);
-    let documents = documents::found(app, &namespace, &input.query, documents, true).await?;
+    let reader = app.reader();
+    let documents = documents::found(app, &reader, &namespace, &input.query, documents, true).await?;
     let limit = input.limit.map_or(10, |limit| limit.0);
     let mut query = Query::new(input.query).k(limit).within(app.limits.request_timeout);
     let (filter, cost) = BoundedFilter::divide(input.filter);
@@ -147,7 +148,7 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     if let Some(Answerable(least)) = input.answerable {
         query = query.answerable(least as f32);
     }
-    let hits = app.recall(&namespace, query, cost).await?;
+    let hits = app.recall(&reader, &namespace, query, cost).await?;
     let answerability = hits.answerability();
     let memories: Vec<Item> = hits.into_iter().map(|hit| Item::listed(hit.message, Some(hit.score))).collect();
     if documents.is_empty() {
@@ -235,7 +236,7 @@ pub(super) struct GetMemory {
 pub(super) async fn get_memory(app: &App, caller: &Caller, input: GetMemory) -> Result<Output, Problem> {
     let (namespace, message) = find(app, caller, &input.entity, &input.memory_id).await?;
     if input.versions {
-        let versions = app.engine.versions(&namespace, &input.memory_id).await?.into_iter().rev();
+        let versions = app.reader().versions(&namespace, &input.memory_id).await?.into_iter().rev();
         let versions = versions.map(|version| Item::whole(version.message).with("until", version.until.to_string()));
         let all: Vec<Item> = [Item::whole(message)].into_iter().chain(versions).collect();
         return Ok(Output::ranking(Kind::Memory, &all, MAX_BYTES));

@@ -23,25 +23,26 @@ use axum::{
     Json, Router,
     body::Body,
     extract::Request,
-    http::{Method, Response, StatusCode, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts},
     middleware::{self, Next},
     response::IntoResponse,
 };
-#[cfg(unix)]
-use rmcp::ServiceExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation,
+        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+        ServerConfig, Tool,
     },
     service::RequestContext,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
     },
 };
-use serde_json::Value;
+#[cfg(unix)]
+use rmcp::{ServiceExt, transport::async_rw::AsyncRwTransport};
+use serde_json::{Value, json};
 #[cfg(unix)]
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing::{Instrument, Span, info_span};
@@ -75,20 +76,54 @@ pub(crate) fn http(app: &Arc<App>) -> Router<Arc<App>> {
         .layer(middleware::from_fn_with_state(Arc::clone(app), guard::in_fast_place))
 }
 
-/// Answers a body that is no message of the protocol with an error, see [`json_rpc`].
+/// Answers a body that is no message of the protocol with an error, see [`json_rpc`], and a version that is none, too.
 async fn answer_no_message(request: Request, next: Next) -> Result<Response<Body>, Problem> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let body = guard::whole(body).await?;
-    match json_rpc::message(&body) {
-        Ok(_) => Ok(next.run(Request::from_parts(head, Body::from(body))).await),
-        Err(error) => Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
+    let refused = json_rpc::message(&body).err().or_else(|| unknown_version(&head.headers, &body));
+    if let Some(error) = refused {
+        return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response());
     }
+    if takes_json(&head.headers) {
+        head.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    }
+    Ok(next.run(Request::from_parts(head, Body::from(body))).await)
 }
 
-/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients.
+/// Returns true for a client that takes JSON, which all answers are. rmcp alone asks that a client names both media types of the
+/// protocol, and does not know ranges such as `*/*`, which a client without a header means too.
+fn takes_json(headers: &HeaderMap) -> bool {
+    let mut all = headers.get_all(header::ACCEPT).iter().peekable();
+    let takes = |range: &str| {
+        let (name, parameters) = range.split_once(';').unwrap_or((range, ""));
+        let is_refused = parameters.split(';').any(|parameter| ["q=0", "q=0.0"].contains(&parameter.trim()));
+        let known = ["application/json", "application/*", "*/*"];
+        !is_refused && known.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
+    };
+    all.peek().is_none() || all.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(takes)
+}
+
+/// Returns the error for a request whose header names a version of the protocol that there is not: which ones there are, as
+/// revision 2026-07-28 says. rmcp answers so where the request itself names the version.
+fn unknown_version(headers: &HeaderMap, body: &[u8]) -> Option<Value> {
+    let named = headers.get("mcp-protocol-version")?.to_str().ok()?;
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str);
+    let message: Value = serde_json::from_slice(body).ok()?;
+    let names_its_own = !message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null();
+    if known.clone().any(|known| known == named) || names_its_own || message["id"].is_null() {
+        return None;
+    }
+    let mut error =
+        json_rpc::error(&message["id"], ErrorCode::UNSUPPORTED_PROTOCOL_VERSION.0, "Unsupported protocol version");
+    error["error"]["data"] = json!({ "requested": named, "supported": known.collect::<Vec<_>>() });
+    Some(error)
+}
+
+/// Serves a client over two streams until it goes. The client is the owner. Only the Unix socket has such clients. A line
+/// of more than [`json_rpc::MAX_LINE`] bytes is dropped: `mnemon mcp` sends none.
 #[cfg(unix)]
 pub(crate) async fn serve(
     app: Arc<App>,
@@ -96,7 +131,8 @@ pub(crate) async fn serve(
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) {
     // A client that goes away before it has introduced itself is no error.
-    let Ok(service) = (Handler { app }).serve((reader, writer)).await else { return };
+    let lines = AsyncRwTransport::new_server(reader, writer).with_max_line_length(json_rpc::MAX_LINE);
+    let Ok(service) = (Handler { app }).serve(lines).await else { return };
     let _ = service.waiting().await;
 }
 
@@ -117,8 +153,9 @@ impl Handler {
 impl Handler {
     /// Replaces the secrets in arguments. Those of requests over HTTP have none left.
     fn without_secrets(&self, arguments: JsonObject) -> JsonObject {
+        let Some(secrets) = &self.app.secrets else { return arguments };
         let mut arguments = Value::Object(arguments);
-        self.app.remove_secrets(&mut arguments);
+        secrets.replace(&mut arguments);
         match arguments {
             Value::Object(arguments) => arguments,
             _ => unreachable!("it was an object"),

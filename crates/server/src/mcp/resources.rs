@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Display, Formatter},
 };
 
-use mnemon::{Namespace, NamespaceCursor, StoredBlock};
+use mnemon::{Namespace, NamespaceCursor};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde::{Deserialize, Serialize};
@@ -120,9 +120,9 @@ impl Page {
             return Ok(());
         }
         if !matches!(after, Some(Last::Document(_))) {
-            let mut blocks = app.engine.blocks(namespace).await?;
-            blocks.sort_by(|a, b| (&a.name, &a.session).cmp(&(&b.name, &b.session)));
-            for StoredBlock { name, session, .. } in blocks {
+            let mut blocks = app.engine.block_names(namespace).await?;
+            blocks.sort_by(|(of_a, a), (of_b, b)| (a, of_a).cmp(&(b, of_b)));
+            for (session, name) in blocks {
                 if matches!(&after, Some(Last::Block(last, of)) if (&name, &session) <= (last, of)) {
                     continue;
                 }
@@ -174,25 +174,23 @@ pub(super) async fn read(app: &App, caller: &Caller, uri: &str) -> Result<ReadRe
     let namespace = caller.namespace(&address.namespace)?;
     let text = match address {
         Address { item: Some(("block", name)), session, .. } => {
-            let blocks = app.engine.blocks(&namespace).await?;
-            let found = blocks.iter().find(|block| block.name == name && block.session == session);
-            framed_block(found.ok_or_else(missing)?)
+            let found = app.engine.block(&namespace, session.as_deref(), &name).await?;
+            framed_block(&found.ok_or_else(missing)?)
         }
         Address { item: Some((_, key)), session: None, .. } => {
             let document = app.engine.documents(&namespace).get(&key).await?.ok_or_else(missing)?;
             Output::one(&Item::document(document), 0).text
         }
         Address { session: Some(session), item: None, .. } => {
-            let messages = app.engine.history(&namespace, &session).await?;
-            if messages.is_empty() {
-                return Err(missing());
-            }
-            let all = messages.len();
-            let last = messages.into_iter().skip(all.saturating_sub(MESSAGES));
-            let items: Vec<Item> = last.map(|message| Item::listed(message, None)).collect();
+            let sessions = app.engine.sessions(&namespace).await?;
+            let info = sessions.into_iter().find(|info| info.session == session).ok_or_else(missing)?;
+            let (all, bytes) = (info.messages as usize, bounds::MAX_PAGE_BYTES);
+            let last = app.engine.history_before(&namespace, &session, None, MESSAGES, bytes).await?;
+            let last = last.into_iter().flatten();
+            let items: Vec<Item> = last.map(|placed| Item::listed(placed.message, None)).collect();
             let fitting = page_length(items.iter().rev());
             let text = Output::page(Kind::Memory, &items[items.len() - fitting..]).text;
-            match all - fitting {
+            match all.saturating_sub(fitting) {
                 0 => text,
                 earlier => {
                     format!("{text}\n{earlier} earlier messages are left out; the tool get_memories lists all of them")

@@ -5,7 +5,7 @@
 //! not say. The id of such a memory names the namespace of the collection, which is below the home.
 
 use mnemon::{
-    Collection, Document, DocumentSearch, Namespace,
+    Collection, Document, DocumentSearch, Engine, Namespace,
     document::{DocumentOperation, DocumentOptions},
 };
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Items that are read at a time.
-const BATCH: usize = 1000;
+const BATCH: usize = 100;
 /// Items that a search with a filter looks at: as many as a search of documents finds.
 const SEARCHED: usize = 10_000;
 const METADATA: &str = "metadata";
@@ -33,18 +33,18 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Returns the collection of a home, if a model fills one.
-    pub(super) fn of(app: &App, home: &Namespace) -> Option<Self> {
-        let (namespace, collection) = app.formation.collection(&app.engine, home)?;
+    pub(super) fn of(app: &App, reader: &Engine, home: &Namespace) -> Option<Self> {
+        let (namespace, collection) = app.formation.collection(reader, home)?;
         Some(Facts { home: home.clone(), namespace, collection })
     }
 
     /// Returns the collection of a home whose items are in this namespace.
-    pub(super) fn at(app: &App, caller: &Caller, namespace: &Namespace) -> Option<Self> {
+    pub(super) fn at(app: &App, reader: &Engine, caller: &Caller, namespace: &Namespace) -> Option<Self> {
         let ends = namespace.as_str().match_indices('/').map(|(end, _)| &namespace.as_str()[..end]);
         let homes = ends.filter_map(|home| home.parse().ok());
         // The folder of all users is no home, so a user may have the id `facts`.
         let mut homes = homes.filter(|home| entity::from_namespace(caller, home).is_some());
-        homes.find_map(|home| Facts::of(app, &home).filter(|facts| facts.namespace == *namespace))
+        homes.find_map(|home| Facts::of(app, reader, &home).filter(|facts| facts.namespace == *namespace))
     }
 
     pub(super) fn home(&self) -> &Namespace {
@@ -86,15 +86,19 @@ impl Facts {
         Ok(found)
     }
 
-    /// Returns the facts that a filter matches, the last changed first.
-    pub(super) async fn matching(&self, caller: &Caller, filter: &Filter) -> Result<Vec<Memory>, Problem> {
+    /// Returns what `take` makes of the facts that a filter matches, the last changed first.
+    pub(super) async fn matching<T>(
+        &self,
+        caller: &Caller,
+        filter: &Filter,
+        take: impl Fn(Memory) -> T,
+    ) -> Result<Vec<T>, Problem> {
         let mut matching = Vec::new();
         for offset in (0..).step_by(BATCH) {
             let found = self.collection.search(DocumentSearch::default().offset(offset).limit(BATCH)).await?;
             let is_last = found.len() < BATCH;
-            matching.extend(
-                found.into_iter().map(|item| self.memory(caller, item)).filter(|memory| filter.matches(memory)),
-            );
+            let found = found.into_iter().map(|item| self.memory(caller, item));
+            matching.extend(found.filter(|memory| filter.matches(memory)).map(&take));
             if is_last {
                 break;
             }

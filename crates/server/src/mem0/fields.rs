@@ -6,14 +6,12 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use mnemon::{Message, Timestamp};
+use mnemon::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Number, Value, json};
 
-use crate::{bounds, problem::Problem};
+use crate::problem::Problem;
 
-/// MessageBytes of the messages of one request. A numbered page cannot end early, so a page with more bytes is refused.
-const MAX_BYTES: usize = 32 << 20;
 /// How deep a value in Python's notation may be nested.
 const MAX_DEPTH: usize = 32;
 
@@ -106,23 +104,6 @@ impl Page {
             "previous": (self.number > 1).then(|| link(self.number - 1)),
             "results": results,
         })
-    }
-}
-
-/// The sum of the bytes of the messages of a request.
-#[derive(Default)]
-pub(super) struct MessageBytes(usize);
-
-impl MessageBytes {
-    /// Adds a message, and refuses one with which there are too many bytes.
-    pub(super) fn add(&mut self, message: &Message) -> Result<(), Problem> {
-        self.0 += bounds::message_bytes(message);
-        match self.0 <= MAX_BYTES {
-            true => Ok(()),
-            false => Err(Problem::bad_request(format!(
-                "these memories have more than {MAX_BYTES} bytes; ask for fewer at a time, as with a page_size"
-            ))),
-        }
     }
 }
 

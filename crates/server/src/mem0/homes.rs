@@ -205,7 +205,7 @@ async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<
     loop {
         let page = app.engine.namespaces(Some(&folder), after.as_ref(), BATCH).await?;
         for info in page.namespaces {
-            let facts = Facts::at(app, caller, &info.namespace).filter(|_| info.documents > 0);
+            let facts = Facts::at(app, &app.engine, caller, &info.namespace).filter(|_| info.documents > 0);
             let home = facts.as_ref().map_or(&info.namespace, Facts::home);
             let Some((_, id)) = entity::from_namespace(caller, home) else { continue };
             if info.messages > 0 || facts.is_some() {
@@ -244,7 +244,7 @@ pub(super) async fn list(
     let mut results = Vec::new();
     for (kind, (id, Found { mut memories, facts })) in page.of(all) {
         if let Some(facts) = facts {
-            memories += facts.matching(&caller, &Filter::All(Vec::new())).await?.len() as u64;
+            memories += facts.matching(&caller, &Filter::All(Vec::new()), drop).await?.len() as u64;
         }
         results.push(json!({
             "id": id, "name": id, "type": kind, "total_memories": memories,

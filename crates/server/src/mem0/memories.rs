@@ -6,13 +6,13 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
 };
-use mnemon::{Message, Namespace, Role, Timestamp, from_openai};
+use mnemon::{Engine, Message, Namespace, Role, Timestamp, from_openai};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::{
     facts::{self, Facts},
-    fields::{self, MessageBytes},
+    fields,
     filter::Filter,
     memory::{self, Memory, UPDATED_AT},
 };
@@ -80,7 +80,7 @@ pub(super) async fn add(
     let mut messages = messages(add.messages)?;
     let mut metadata = add.metadata.unwrap_or_default();
     metadata.retain(|name, _| !memory::is_reserved(name));
-    if let Some(facts) = Facts::of(&app, &namespace).filter(|_| add.infer != Some(false)) {
+    if let Some(facts) = Facts::of(&app, &app.engine, &namespace).filter(|_| add.infer != Some(false)) {
         refuse_expiry_of_facts(expires_at)?;
         messages.iter_mut().for_each(|message| message.created_at = Some(created_at));
         metadata.extend(facts::other_ids(&entity));
@@ -182,24 +182,25 @@ pub(super) async fn get(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
-    Ok(Json(find(&app, &caller, &id).await?.to_json()))
+    Ok(Json(find(&app, &app.engine, &caller, &id).await?.to_json()))
 }
 
-async fn find(app: &App, caller: &Caller, id: &str) -> Result<Memory, Problem> {
+async fn find(app: &App, reader: &Engine, caller: &Caller, id: &str) -> Result<Memory, Problem> {
     let (namespace, id) = memory::seen(caller, id)?;
-    load(app, caller, &namespace, &id).await?.ok_or_else(memory::unknown)
+    load(app, reader, caller, &namespace, &id).await?.ok_or_else(memory::unknown)
 }
 
 /// Returns a message of a namespace, or a fact if these are facts.
 pub(super) async fn load(
     app: &App,
+    reader: &Engine,
     caller: &Caller,
     namespace: &Namespace,
     id: &str,
 ) -> Result<Option<Memory>, Problem> {
-    match Facts::at(app, caller, namespace) {
+    match Facts::at(app, reader, caller, namespace) {
         Some(facts) => facts.get(caller, id).await,
-        None => Ok(app.engine.get(namespace, id).await?.map(|message| Memory::new(caller, namespace, message))),
+        None => Ok(reader.get(namespace, id).await?.map(|message| Memory::new(caller, namespace, message))),
     }
 }
 
@@ -254,7 +255,7 @@ pub(super) async fn update(
     Json(update): Json<Update>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
-    let mut memory = find(&app, &caller, &id).await?;
+    let mut memory = find(&app, &app.engine, &caller, &id).await?;
     let is_metadata_alone = update.text.is_none() && update.timestamp.is_none() && update.expiration_date.is_none();
     update.apply(&mut memory)?;
     let Memory { namespace, message, .. } = &memory;
@@ -273,7 +274,7 @@ pub(super) async fn update(
 
 /// Stores changed facts, in one commit.
 async fn put_facts(app: &App, caller: &Caller, memories: &[Memory]) -> Result<(), Problem> {
-    let put = |memory: &Memory| Some(Facts::at(app, caller, &memory.namespace)?.changed(memory));
+    let put = |memory: &Memory| Some(Facts::at(app, &app.engine, caller, &memory.namespace)?.changed(memory));
     app.engine.document_batch(memories.iter().filter_map(put).collect()).await?;
     Ok(())
 }
@@ -285,7 +286,7 @@ pub(super) async fn delete_in(
     namespace: &Namespace,
     ids: Vec<String>,
 ) -> Result<u64, Problem> {
-    match Facts::at(app, caller, namespace) {
+    match Facts::at(app, &app.engine, caller, namespace) {
         Some(facts) => facts.delete(ids).await,
         None => Ok(app.engine.delete(namespace, ids).await?),
     }
@@ -313,8 +314,9 @@ pub(super) async fn history(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Read)?;
-    let memory = find(&app, &caller, &id).await?;
-    let versions = app.engine.versions(&memory.namespace, &memory.message.id).await?;
+    let reader = app.reader();
+    let memory = find(&app, &reader, &caller, &id).await?;
+    let versions = reader.versions(&memory.namespace, &memory.message.id).await?;
     let (changes, mut states): (Vec<Timestamp>, Vec<Memory>) = versions
         .into_iter()
         .map(|version| (version.until, Memory::new(&caller, &memory.namespace, version.message)))
@@ -378,11 +380,10 @@ pub(super) async fn update_batch(
 ) -> Result<Json<Value>, Problem> {
     caller.require(Right::Write)?;
     check_batch(memories.len())?;
-    let (mut changed, mut bytes) = (Vec::new(), MessageBytes::default());
+    let (mut changed, reader) = (Vec::new(), app.reader());
     for NamedUpdate { memory_id, update } in memories {
-        let mut memory = find(&app, &caller, &memory_id).await?;
+        let mut memory = find(&app, &reader, &caller, &memory_id).await?;
         update.apply(&mut memory)?;
-        bytes.add(&memory.message)?;
         changed.push(memory);
     }
     let number = changed.len();
@@ -419,7 +420,7 @@ pub(super) async fn delete_batch(
     check_batch(memories.len())?;
     let mut ids: BTreeMap<Namespace, Vec<String>> = BTreeMap::new();
     for Named::Object { memory_id: id } | Named::Id(id) in memories {
-        let memory = find(&app, &caller, &id).await?;
+        let memory = find(&app, &app.engine, &caller, &id).await?;
         ids.entry(memory.namespace).or_default().push(memory.message.id);
     }
     let mut deleted = 0;

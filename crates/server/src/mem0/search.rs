@@ -11,14 +11,14 @@ use axum::{
     Extension, Json,
     extract::{Query as Parameters, State},
 };
-use mnemon::{Error, MetadataFilter, Namespace, Query, Scope};
+use mnemon::{Engine, Error, MetadataFilter, Namespace, Query, Scope};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     conditions::Conditions,
     facts::Facts,
-    fields::{self, MessageBytes, PageQuery},
+    fields::{self, PageQuery},
     filter::{Field, Filter, Test},
     homes::{self, Homes},
     memories,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     access::{Caller, CallerExtension, Right},
     app::{App, RERANKED},
-    bounds::Cost,
+    bounds::{self, Cost},
     entity::{self, id_name},
     problem::Problem,
 };
@@ -40,7 +40,7 @@ const SEARCH_IGNORED: [&str; 7] =
     ["keyword_search", "show_expired", "version", "output_format", "enable_graph", "org_id", "project_id"];
 const PAGE_SIZE: usize = 100;
 const MAX_PAGE_SIZE: usize = 200;
-/// Memories that are deleted in one commit.
+/// Memories that are read or deleted at a time.
 const BATCH: usize = 1000;
 /// The time for which filters are evaluated before other requests have their turn.
 const TURN: Duration = Duration::from_millis(5);
@@ -92,10 +92,10 @@ pub(super) async fn search(
     let latest_only = search.latest_only.unwrap_or(false);
     let all = homes::find(&app, &caller, &filter).await?;
     let mut is_merged = all.len() > 1;
-    let mut found = Vec::new();
+    let (reader, mut found) = (app.reader(), Vec::new());
     for homes in &all {
-        found.extend(recall(&app, &caller, homes, query.clone(), latest_only).await?);
-        for facts in homes.namespaces.iter().filter_map(|home| Facts::of(&app, home)) {
+        found.extend(recall(&app, &reader, &caller, homes, query.clone(), latest_only).await?);
+        for facts in homes.namespaces.iter().filter_map(|home| Facts::of(&app, &reader, home)) {
             is_merged = true;
             let facts = facts.search(&caller, &search.query, &homes.filter, top_k).await?;
             found.extend(facts.into_iter().map(|(hybrid, memory)| Found { score: score(hybrid, 1.0), memory }));
@@ -115,6 +115,7 @@ pub(super) async fn search(
 
 async fn recall(
     app: &App,
+    reader: &Engine,
     caller: &Caller,
     homes: &Homes,
     query: Query,
@@ -135,10 +136,10 @@ async fn recall(
         }
     };
     let hits = match homes.namespaces.as_slice() {
-        [namespace] => app.recall(namespace, query, cost).await?,
+        [namespace] => app.recall(reader, namespace, query, cost).await?,
         namespaces => {
             let scope = namespaces.iter().fold(Scope::new(), |scope, namespace| scope.namespace(namespace));
-            app.recall_in(scope, query, cost).await?
+            app.recall_in(reader, scope, query, cost).await?
         }
     };
     let answerability = hits.answerability();
@@ -188,21 +189,20 @@ pub(super) async fn list(
             found.push((memory.created_at(), memory.namespace, memory.message.id));
         })
         .await?;
-        if let Some(facts) = Facts::of(&app, namespace) {
+        if let Some(facts) = Facts::of(&app, &app.engine, namespace) {
             // The oldest first, as messages are.
-            let facts = facts.matching(&caller, &homes.filter).await?.into_iter().rev();
-            found.extend(facts.map(|fact| (fact.created_at(), fact.namespace, fact.message.id)));
+            let listed = |fact: Memory| (fact.created_at(), fact.namespace, fact.message.id);
+            found.extend(facts.matching(&caller, &homes.filter, listed).await?.into_iter().rev());
         }
     }
     // Of memories with equal times, the later one in its session comes first.
     found.reverse();
     found.sort_by_key(|(created_at, ..)| Reverse(*created_at));
     let count = found.len();
-    let (mut results, mut bytes) = (Vec::new(), MessageBytes::default());
+    let (mut results, reader) = (Vec::new(), app.reader());
     for (_, namespace, id) in page.of(found) {
         // A memory that was deleted meanwhile is left out.
-        if let Some(memory) = memories::load(&app, &caller, &namespace, &id).await? {
-            bytes.add(&memory.message)?;
+        if let Some(memory) = memories::load(&app, &reader, &caller, &namespace, &id).await? {
             results.push(memory.to_json());
         }
     }
@@ -223,16 +223,21 @@ async fn each(
     mut take: impl FnMut(Memory),
 ) -> Result<(), Problem> {
     for info in app.engine.sessions(namespace).await? {
-        let messages = app.engine.history(namespace, &info.session).await?;
-        let mut begun = Instant::now();
-        for message in messages {
-            let memory = Memory::new(caller, namespace, message);
-            if filter.matches(&memory) {
-                take(memory);
-            }
-            if begun.elapsed() > TURN {
-                tokio::task::yield_now().await;
-                begun = Instant::now();
+        let mut seen = None;
+        loop {
+            let part = app.engine.history_after(namespace, &info.session, seen, BATCH, bounds::MAX_PAGE_BYTES).await?;
+            let Some(last) = part.last() else { break };
+            seen = Some(last.number);
+            let mut begun = Instant::now();
+            for placed in part {
+                let memory = Memory::new(caller, namespace, placed.message);
+                if filter.matches(&memory) {
+                    take(memory);
+                }
+                if begun.elapsed() > TURN {
+                    tokio::task::yield_now().await;
+                    begun = Instant::now();
+                }
             }
         }
     }
@@ -257,9 +262,9 @@ pub(super) async fn delete_all(
                 Some(runs) => delete_sessions(&app, namespace, runs).await?,
                 None => delete_matching(&app, &caller, namespace, &homes.filter).await?,
             };
-            if let Some(facts) = Facts::of(&app, namespace) {
-                let matching = facts.matching(&caller, &homes.filter).await?;
-                is_changed |= facts.delete(matching.into_iter().map(|fact| fact.message.id)).await? > 0;
+            if let Some(facts) = Facts::of(&app, &app.engine, namespace) {
+                let matching = facts.matching(&caller, &homes.filter, |fact| fact.message.id).await?;
+                is_changed |= facts.delete(matching).await? > 0;
             }
         }
     }

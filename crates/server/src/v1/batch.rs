@@ -286,7 +286,7 @@ async fn batch(
     let only_reads = (!operations.iter().any(is_change)).then_some(Extension(OnlyRead));
     let _place = reads.are_heavy().then(|| app.slow_place()).transpose()?;
     let _flush = app.flush_place(batch.flush)?;
-    let outcomes = app.batch(operations).await?;
+    let outcomes = app.batch(&app.reader(), operations).await?;
     if batch.flush {
         app.engine.flush().await?;
     }

@@ -223,7 +223,7 @@ async fn search(
     Json(input): Json<Search>,
 ) -> Result<Json<Found>, Problem> {
     let (search, filter) = input.search.divide()?;
-    let found = app.search_documents(&namespace, search, filter).await?;
+    let found = app.search_documents(&app.reader(), &namespace, search, filter).await?;
     let _place = (input.sources || input.vectors).then(|| app.slow_place()).transpose()?;
     let mut sources = HashMap::new();
     if input.sources {

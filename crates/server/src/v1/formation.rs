@@ -1,13 +1,17 @@
 //! Memories that a language model forms: what it costs, what waits for it, and what failed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, Query, State},
     http::Method,
 };
-use mnemon::memory::BlockStatus;
+use mnemon::{
+    Collection,
+    knowledge::{CollectionUpdate, UndoReport},
+    memory::{BlockStatus, FailedBatch},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +20,10 @@ use super::{
     sessions::memory,
 };
 use crate::{
-    access::{DailyLimit, Right},
+    access::{CallerExtension, DailyLimit, Right},
     app::App,
     bounds::{self, PageQuery},
-    formation::Forming,
+    formation::{Forming, ModelState},
     problem::Problem,
 };
 
@@ -35,6 +39,44 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .query::<PageQuery>()
         .answer::<Formation>(),
+        Route::new(
+            Method::GET,
+            "/formation",
+            Right::Read,
+            "Returns whether the language model answers, and the batches that memory blocks gave up, of all namespaces.",
+            overview,
+        )
+        .query::<PageQuery>()
+        .answer::<Overview>(),
+        Route::new(
+            Method::POST,
+            "/formation/retry",
+            Right::Write,
+            "Hands all batches over again that memory blocks gave up, in the background: of all namespaces, or of those under a prefix.",
+            retry_all,
+        )
+        .body::<RetryAll>()
+        .answer::<HandedOver>(),
+        Route::new(
+            Method::GET,
+            "/namespaces/{namespace}/updates",
+            Right::Read,
+            "Lists the updates of a collection that a language model made, the last first, with the values that items had before. The \
+             namespace is that of the items, such as `users/ada/facts`.",
+            updates,
+        )
+        .query::<UpdatesQuery>()
+        .answer::<Updates>(),
+        Route::new(
+            Method::POST,
+            "/namespaces/{namespace}/updates/undo",
+            Right::Write,
+            "Takes an update of a collection back: deletes the items that it inserted, and gives the others the values that they had \
+             before. Items that were changed since stay as they are.",
+            undo,
+        )
+        .body::<Undo>()
+        .answer::<UndoReport>(),
         Route::new(
             Method::POST,
             "/namespaces/{namespace}/sessions/{session}/retry",
@@ -62,6 +104,8 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct Formation {
     blocks: Vec<Forming>,
+    /// Whether the language model answers; null without one.
+    model: Option<ModelState>,
     /// The limits on the tokens of a day that are about this namespace, each for all namespaces at and under its prefix.
     daily_limits: Vec<DailyLimit>,
     /// The sessions that had something for the blocks.
@@ -113,7 +157,7 @@ async fn get(
     let blocks = app.formation.forming(&namespace);
     let mut listed = if blocks.is_empty() { Vec::new() } else { app.engine.sessions(&namespace).await? };
     listed.retain(|info| info.batches > 0);
-    let (listed, next) = bounds::page(listed, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
+    let (listed, next) = bounds::page(listed, after.as_ref(), page.limit, |info| info.session.clone())?;
     let mut sessions = Vec::new();
     for info in listed {
         let memory = memory(&app, &namespace, &info.session, None).await?;
@@ -121,7 +165,100 @@ async fn get(
         sessions.push(Session { session: info.session, blocks });
     }
     let daily_limits = app.formation.limits(&namespace);
-    Ok(Json(Formation { blocks, daily_limits, sessions, next }))
+    Ok(Json(Formation { blocks, model: app.formation.model(), daily_limits, sessions, next }))
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FormationOverview")]
+struct Overview {
+    /// Whether the language model answers; null without one.
+    model: Option<ModelState>,
+    /// The batches that memory blocks gave up.
+    failed: Vec<FailedBatch>,
+    /// The cursor of the next page of these.
+    next: Option<String>,
+}
+
+async fn overview(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Overview>, Problem> {
+    let after: Option<(String, String, String, u32)> = bounds::decode_cursor(page.cursor.as_deref())?;
+    let mut failed = app.reader().failed_batches(caller.list_prefix(None)?.as_ref()).await?;
+    let key = |failed: &FailedBatch| {
+        (failed.namespace.to_string(), failed.session.clone(), failed.block.clone(), failed.batch)
+    };
+    failed.sort_by_cached_key(key);
+    let (failed, next) = bounds::page(failed, after.as_ref(), page.limit, key)?;
+    Ok(Json(Overview { model: app.formation.model(), failed, next }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RetryAll {
+    /// Only this namespace and those under it.
+    #[schemars(with = "Option<mnemon::Namespace>")]
+    prefix: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HandedOver {
+    /// Batches that are handed over.
+    batches: u64,
+}
+
+async fn retry_all(
+    State(app): State<Arc<App>>,
+    Extension(caller): CallerExtension,
+    Json(RetryAll { prefix }): Json<RetryAll>,
+) -> Result<Json<HandedOver>, Problem> {
+    let failed = app.engine.retry_failed_batches(caller.list_prefix(prefix.as_deref())?.as_ref()).await?;
+    let batches = failed.len() as u64;
+    for FailedBatch { namespace, session, .. } in failed {
+        app.formation.look_at(namespace, session, Duration::ZERO);
+    }
+    Ok(Json(HandedOver { batches }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdatesQuery {
+    /// Updates to list, 1 to 1000. Default: 100.
+    #[schemars(range(min = 1, max = bounds::MAX_LIMIT))]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CollectionUpdates")]
+struct Updates {
+    updates: Vec<CollectionUpdate>,
+}
+
+async fn updates(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Query(query): Query<UpdatesQuery>,
+) -> Result<Json<Updates>, Problem> {
+    let collection = Collection::new(&app.reader(), &namespace);
+    let updates = collection.updates(bounds::page_limit(query.limit)?).await?;
+    Ok(Json(Updates { updates }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "UndoUpdate")]
+struct Undo {
+    /// The id of the update.
+    id: String,
+}
+
+async fn undo(
+    State(app): State<Arc<App>>,
+    PathNamespace(namespace): PathNamespace,
+    Json(Undo { id }): Json<Undo>,
+) -> Result<Json<UndoReport>, Problem> {
+    Ok(Json(Collection::new(&app.engine, &namespace).undo(&id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -184,18 +321,18 @@ async fn refine(
         Problem::not_found("no block of instructions has that name here; --config says which blocks there are")
     })?;
     let memory = memory(&app, &namespace, &session, None).await?;
-    let refining = instructions.clone();
-    match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
+    let (version, last) = match (feedback.filter(|feedback| !feedback.trim().is_empty()), version) {
         (Some(feedback), None) => {
             app.formation.check_limits(&namespace)?;
-            let mut said = app.engine.history(&namespace, &session).await?;
-            let said = said.split_off(said.len().saturating_sub(SHOWN));
-            memory.change_block(&block, move |state| refining.refine(state, &feedback, &said)).await?;
+            memory.refine(&instructions, feedback, SHOWN).await?
         }
-        (None, Some(version)) => memory.change_block(&block, move |state| refining.revert(state, version)).await?,
+        (None, Some(version)) => {
+            let reverting = instructions.clone();
+            memory.change_block(&block, move |state| reverting.revert(state, version)).await?;
+            let mut versions = instructions.versions(&memory.block_state(&block).await?)?;
+            versions.pop().expect("a block has a version")
+        }
         _ => return Err(Problem::bad_request("give one of `feedback`, in words, and `version`")),
-    }
-    let versions = instructions.versions(&memory.block_state(&block).await?)?;
-    let (version, last) = versions.last().expect("a block has a version");
-    Ok(Json(Refined { instructions: last.prompt.clone(), version: *version }))
+    };
+    Ok(Json(Refined { instructions: last.prompt, version }))
 }

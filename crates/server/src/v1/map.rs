@@ -15,6 +15,7 @@ use super::route::{PathNamespace, Route};
 use crate::{
     access::Right,
     app::{self, App},
+    bounds,
     problem::Problem,
 };
 
@@ -80,36 +81,57 @@ async fn map(
     let (sample, messages) = sample(&app, &namespace, wanted).await?;
     let embedder = app.engine.embedder();
     let map = app::blocking(move || {
-        let beginning = |message: &Message| message.searchable().chars().take(EMBEDDED).collect();
-        let texts: Vec<String> = sample.iter().map(beginning).collect();
-        let passages = embedder.embed_passages(&texts.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let texts: Vec<&str> = sample.iter().map(|sampled| &*sampled.embedded).collect();
+        let passages = embedder.embed_passages(&texts)?;
         let mut rows: Vec<Vec<f32>> =
             passages.into_iter().filter_map(|windows| Some(windows.into_iter().next()?.vector)).collect();
         let (coordinates, explained) = principal(&mut rows);
-        let points = sample.into_iter().zip(coordinates).map(|(message, [x, y])| {
-            let text = message.text().chars().take(TEXT).collect();
-            Point { id: message.id, session: message.session, text, x, y }
-        });
+        let points = sample.into_iter().zip(coordinates);
+        let points = points.map(|(Sampled { id, session, text, .. }, [x, y])| Point { id, session, text, x, y });
         Ok(Map { points: points.collect(), messages, explained })
     });
     map.await.map(Json)
 }
 
+/// What the map has of a message.
+struct Sampled {
+    id: String,
+    session: String,
+    text: String,
+    embedded: String,
+}
+
+impl Sampled {
+    fn of(message: &Message) -> Self {
+        let text = message.text().chars().take(TEXT).collect();
+        let embedded = message.searchable().chars().take(EMBEDDED).collect();
+        Sampled { id: message.id.clone(), session: message.session.clone(), text, embedded }
+    }
+}
+
 /// Returns about `wanted` messages with text, spread evenly over the namespace, and the number of all its messages.
-async fn sample(app: &App, namespace: &Namespace, wanted: usize) -> Result<(Vec<Message>, u64), Problem> {
+async fn sample(app: &App, namespace: &Namespace, wanted: usize) -> Result<(Vec<Sampled>, u64), Problem> {
     let sessions = app.engine.sessions(namespace).await?;
     let messages: u64 = sessions.iter().map(|info| info.messages).sum();
     let step = (messages as usize).div_ceil(wanted).max(1);
     let (mut sample, mut offset) = (Vec::new(), 0);
     for info in sessions {
         // Every `step`th message is taken, and the count goes on from session to session.
-        if offset < info.messages as usize {
-            let history = app.engine.history(namespace, &info.session).await?;
-            let spread = history.into_iter().skip(offset).step_by(step);
-            sample.extend(spread.filter(|message| !message.text().trim().is_empty()));
+        let mut seen = None;
+        while offset < info.messages as usize || seen.is_some() {
+            let part =
+                app.engine.history_after(namespace, &info.session, seen, MAX_SAMPLE, bounds::MAX_PAGE_BYTES).await?;
+            let Some(last) = part.last() else { break };
+            seen = Some(last.number);
+            let number = part.len();
+            let spread = part.into_iter().skip(offset).step_by(step).map(|placed| Sampled::of(&placed.message));
+            sample.extend(spread.filter(|sampled| !sampled.text.trim().is_empty()));
+            let behind = number.saturating_sub(offset).div_ceil(step) * step;
+            offset = (offset + behind).saturating_sub(number);
         }
-        let behind = (info.messages as usize).saturating_sub(offset).div_ceil(step) * step;
-        offset = (offset + behind).saturating_sub(info.messages as usize);
+        if seen.is_none() {
+            offset = offset.saturating_sub(info.messages as usize);
+        }
     }
     Ok((sample, messages))
 }

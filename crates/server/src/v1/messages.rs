@@ -123,10 +123,12 @@ async fn versions(
 ) -> Result<Json<Versions>, Problem> {
     let after: Option<i64> = bounds::decode_cursor(page.cursor.as_deref())?;
     app.engine.get(&namespace, &id).await?.ok_or_else(no_message)?;
-    let versions = app.engine.versions(&namespace, &id).await?;
-    let key = |version: &MessageVersion| version.until.as_micros();
-    let bytes = |version: &MessageVersion| bounds::message_bytes(&version.message);
-    let (versions, next) = bounds::page(versions, after.as_ref(), page.limit, key, bytes)?;
+    let (after, limit) = (after.and_then(Timestamp::from_micros), bounds::page_limit(page.limit)?);
+    let versions = app.engine.version_page(&namespace, &id, after, limit, bounds::MAX_PAGE_BYTES).await?;
+    // There is another page unless there is no version after the last one.
+    let last = versions.last().map(|version| version.until);
+    let more = app.engine.version_page(&namespace, &id, last, 1, 0).await?;
+    let next = last.filter(|_| !more.is_empty()).map(|last| bounds::encode_cursor(&last.as_micros()));
     Ok(Json(Versions { versions, next }))
 }
 
@@ -155,7 +157,7 @@ async fn delete_one(
 ) -> Result<Json<Deleted>, Problem> {
     match app.engine.delete(&namespace, vec![id]).await? {
         0 => Err(no_message()),
-        deleted => Ok(Json(Deleted { deleted })),
+        deleted => Ok(Json(Deleted::all(deleted))),
     }
 }
 
@@ -172,7 +174,7 @@ async fn delete(
     Query(DeleteQuery { ids }): Query<DeleteQuery>,
 ) -> Result<Json<Deleted>, Problem> {
     let ids = ids.split(',').map(str::to_owned).collect();
-    Ok(Json(Deleted { deleted: app.engine.delete(&namespace, ids).await? }))
+    Ok(Json(Deleted::all(app.engine.delete(&namespace, ids).await?)))
 }
 
 pub(super) fn block_routes() -> Vec<Route> {
@@ -203,10 +205,24 @@ async fn blocks(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<Blocks>, Problem> {
     let after: Option<(bool, String, String)> = bounds::decode_cursor(page.cursor.as_deref())?;
-    let key =
-        |block: &StoredBlock| (block.session.is_none(), block.session.clone().unwrap_or_default(), block.name.clone());
-    let mut blocks = app.engine.blocks(&namespace).await?;
-    blocks.sort_by_cached_key(key);
-    let (blocks, next) = bounds::page(blocks, after.as_ref(), page.limit, key, |block| block.state.to_string().len())?;
+    let key = |(session, name): &(Option<String>, String)| {
+        (session.is_none(), session.clone().unwrap_or_default(), name.clone())
+    };
+    let mut names = app.engine.block_names(&namespace).await?;
+    names.sort_by_cached_key(key);
+    let limit = bounds::page_limit(page.limit)?;
+    let first = after.map_or(0, |after| names.partition_point(|name| key(name) <= after));
+    let (mut blocks, mut bytes, mut next) = (Vec::new(), 0, None);
+    let mut rest = names[first..].iter();
+    for (session, name) in rest.by_ref() {
+        // One that was deleted since is left out.
+        let Some(block) = app.engine.block(&namespace, session.as_deref(), name).await? else { continue };
+        bytes += block.state.to_string().len();
+        blocks.push(block);
+        if blocks.len() == limit || bytes >= bounds::MAX_PAGE_BYTES {
+            next = (rest.len() > 0).then(|| bounds::encode_cursor(&key(&(session.clone(), name.clone()))));
+            break;
+        }
+    }
     Ok(Json(Blocks { blocks, next }))
 }

@@ -56,14 +56,21 @@ pub(crate) fn routes() -> Vec<Route> {
     .collect()
 }
 
-pub(crate) async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }))
+/// Answers 200, and how clients of the socket find out which server it is that runs already.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+    let removes_secrets = app.secrets.is_some();
+    Json(json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION"), "removes_secrets": removes_secrets }))
 }
 
 /// Answers 200 while the database can be read.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    app.engine.check_file()?;
     app.engine.namespaces(None, None, 1).await?;
-    Ok(Json(json!({ "status": "ready" })))
+    let mut ready = json!({ "status": "ready" });
+    if let Some(model) = app.formation.model() {
+        ready["language_model"] = json!(model);
+    }
+    Ok(Json(ready))
 }
 
 pub(crate) async fn metrics(

@@ -166,6 +166,15 @@ struct DeleteQuery {
 pub(super) struct Deleted {
     /// Number of messages, or of documents, that were deleted.
     pub(super) deleted: u64,
+    /// True if the time of the request was over before all was deleted: the same request goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) more: bool,
+}
+
+impl Deleted {
+    pub(super) fn all(deleted: u64) -> Self {
+        Deleted { deleted, more: false }
+    }
 }
 
 async fn delete(
@@ -173,11 +182,12 @@ async fn delete(
     PathNamespace(namespace): PathNamespace,
     Query(query): Query<DeleteQuery>,
 ) -> Result<Json<Deleted>, Problem> {
-    let deleted = match query.below {
-        true => app.engine.delete_namespaces(&namespace).await?.messages,
-        false => app.engine.delete_namespace(&namespace).await?,
-    };
-    Ok(Json(Deleted { deleted }))
+    if !query.below {
+        return Ok(Json(Deleted::all(app.engine.delete_namespace(&namespace).await?)));
+    }
+    // Half of the time is for the commit that is under way when it ends.
+    let (totals, is_all) = app.engine.delete_namespaces_within(&namespace, app.limits.request_timeout / 2).await?;
+    Ok(Json(Deleted { deleted: totals.messages, more: !is_all }))
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
@@ -255,5 +265,5 @@ async fn forget(
     PathNamespace(namespace): PathNamespace,
     Json(what): Json<ForgetRequest>,
 ) -> Result<Json<Receipt>, Problem> {
-    Ok(Json(app.engine.forget(what.into_forget(&namespace)).await?))
+    Ok(Json(app.forget(what.into_forget(&namespace)).await?))
 }

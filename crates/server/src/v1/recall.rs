@@ -23,12 +23,14 @@ use crate::{
     problem::Problem,
 };
 
-/// Entries of the journal that are read at a time.
-const PAGE: usize = 256;
+/// Entries of the journal that are read at a time, each with a question of up to 1 MiB.
+const PAGE: usize = 16;
 /// The most entries of the journal that are read for one request.
 const MAX_ENTRIES: usize = 20_000;
 /// The most hits of one recall: fewer than the library allows, because each is sent with its whole message.
 pub(super) const MAX_HITS: usize = 1000;
+/// Namespaces whose recall takes about as long as others. One of more takes a place for slow requests.
+const MAX_LIGHT: u64 = 1000;
 /// The most candidates that a reranker orders, which takes it milliseconds for each.
 const MAX_RERANKED: usize = 200;
 
@@ -77,6 +79,8 @@ struct Options {
     /// A filter on metadata and on `$id`, `$session`, `$role` and `$created_at`.
     #[schemars(with = "Option<FilterSchema>")]
     filter: Option<BoundedFilter>,
+    /// Return the metadata of the messages. Default: true.
+    metadata: Option<bool>,
     /// Milliseconds after which the search ends with what it has. Default and most: the time that a request may take.
     within_ms: Option<u64>,
 }
@@ -121,7 +125,8 @@ impl Options {
         options.filter = filter;
         let most = app.limits.request_timeout;
         let within = self.within_ms.map_or(most, |milliseconds| Duration::from_millis(milliseconds).min(most));
-        Ok((Query::with_options(self.query, options).within(within), cost))
+        let query = Query::with_options(self.query, options).within(within);
+        Ok((if self.metadata == Some(false) { query.without_metadata() } else { query }, cost))
     }
 }
 
@@ -151,7 +156,7 @@ async fn recall(
     Json(options): Json<Options>,
 ) -> Result<Json<Answer>, Problem> {
     let (query, cost) = options.into_query(&app)?;
-    Ok(Json(app.recall(&namespace, query, cost).await?.into()))
+    Ok(Json(app.recall(&app.reader(), &namespace, query, cost).await?.into()))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -181,9 +186,14 @@ async fn recall_in(
     Extension(caller): CallerExtension,
     Json(input): Json<SeveralOptions>,
 ) -> Result<Json<Answer>, Problem> {
+    let mut namespaces = input.namespaces.len() as u64;
+    for prefix in &input.under {
+        namespaces += app.engine.count_namespaces(Some(&caller.namespace(prefix)?)).await?.namespaces;
+    }
+    let _place = (namespaces > MAX_LIGHT).then(|| app.slow_place()).transpose()?;
     let scope = scope(&caller, &input.namespaces, &input.under)?;
     let (query, cost) = input.options.into_query(&app)?;
-    Ok(Json(app.recall_in(scope, query, cost).await?.into()))
+    Ok(Json(app.recall_in(&app.reader(), scope, query, cost).await?.into()))
 }
 
 fn scope(caller: &Caller, namespaces: &[String], under: &[String]) -> Result<Scope, Problem> {
@@ -226,7 +236,7 @@ pub(crate) async fn explain(app: &App, namespace: &Namespace, id: &str) -> Resul
         before = Some(last.number);
         read += page.len();
         if let Some(entry) = page.into_iter().find(|entry| entry.hit(id).is_some()) {
-            let replay = app.engine.replay(&entry).await?;
+            let replay = app.reader().replay(&entry).await?;
             return Ok(WhyAnswer { entry, replay });
         }
     }

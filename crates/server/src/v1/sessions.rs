@@ -7,7 +7,10 @@ use axum::{
     extract::{Path, Query, State},
     http::{Method, StatusCode},
 };
-use mnemon::{AssembleRequest, Memory, MemoryReport, Message, MetadataFilter, Namespace, Prompt, SessionInfo};
+use mnemon::{
+    AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
+    SessionInfo,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -86,8 +89,11 @@ async fn list(
     Query(page): Query<PageQuery>,
 ) -> Result<Json<List>, Problem> {
     let after: Option<String> = bounds::decode_cursor(page.cursor.as_deref())?;
-    let sessions = app.engine.sessions(&namespace).await?;
-    let (sessions, next) = bounds::page(sessions, after.as_ref(), page.limit, |info| info.session.clone(), |_| 0)?;
+    let limit = bounds::page_limit(page.limit)?;
+    let mut sessions = app.engine.session_page(&namespace, after.as_deref(), limit + 1).await?;
+    let more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| more).map(|last| bounds::encode_cursor(&last.session));
     Ok(Json(List { sessions, next }))
 }
 
@@ -155,13 +161,18 @@ async fn last_messages(
     last: usize,
     before: Option<&str>,
 ) -> Result<Messages, Problem> {
-    let found = app.engine.placed_history_page(namespace, session, before, bounds::page_limit(Some(last))?).await?;
-    let mut found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
-    let fitting = bounds::within_bytes(found.iter().rev().map(|(_, message)| bounds::message_bytes(message)));
-    found.drain(..found.len().saturating_sub(fitting));
-    let buffered =
-        found.iter().filter(|(is_buffered, _)| *is_buffered).map(|(_, message)| message.id.clone()).collect();
-    Ok(Messages { buffered, messages: found.into_iter().map(|(_, message)| message).collect(), next: None })
+    let (limit, bytes) = (bounds::page_limit(Some(last))?, bounds::MAX_PAGE_BYTES);
+    let found = app.engine.history_before(namespace, session, before, limit, bytes).await?;
+    let found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
+    Ok(Messages::new(found, None))
+}
+
+impl Messages {
+    fn new(found: Vec<PlacedMessage>, next: Option<String>) -> Self {
+        let buffered = found.iter().filter(|placed| placed.is_buffered);
+        let buffered = buffered.map(|placed| placed.message.id.clone()).collect();
+        Messages { buffered, messages: found.into_iter().map(|placed| placed.message).collect(), next }
+    }
 }
 
 fn no_session() -> Problem {
@@ -178,28 +189,20 @@ async fn messages_page(
     if after.as_ref().is_some_and(|(of, _)| *of != session) {
         return Err(bounds::foreign_cursor());
     }
-    let messages = app.engine.numbered_history(namespace, &session).await?;
-    if messages.is_empty() && after.is_none() {
-        return Err(no_session());
-    }
-    // The last messages of a session are in the buffer.
-    let sessions = app.engine.sessions(namespace).await?;
-    let buffered = sessions.iter().find(|info| info.session == session).map_or(0, |info| info.buffered as usize);
-    let first = messages.len().saturating_sub(buffered);
-    let first = messages.get(first).map_or(u64::MAX, |(number, _)| *number);
-    let (messages, next) =
-        bounds::page(messages, after.as_ref(), page.limit, position, |(_, message)| bounds::message_bytes(message))?;
-    let buffered =
-        messages.iter().filter(|(number, _)| *number >= first).map(|(_, message)| message.id.clone()).collect();
-    Ok(Messages { buffered, messages: messages.into_iter().map(|(_, message)| message).collect(), next })
+    let (limit, bytes) = (bounds::page_limit(page.limit)?, bounds::MAX_PAGE_BYTES);
+    let after = after.map(|(_, number)| number);
+    let messages = app.engine.history_after(namespace, &session, after, limit, bytes).await?;
+    let Some(last) = messages.last().map(|last| last.number) else {
+        return if after.is_none() { Err(no_session()) } else { Ok(Messages::new(messages, None)) };
+    };
+    // A page is the last one if nothing comes after it.
+    let more = app.engine.history_after(namespace, &session, Some(last), 1, 0).await?;
+    let next: Option<Position> = (!more.is_empty()).then_some((session, last));
+    Ok(Messages::new(messages, next.as_ref().map(bounds::encode_cursor)))
 }
 
 /// A cursor: the session of a message, and its number.
 type Position = (String, u64);
-
-fn position((number, message): &(u64, Message)) -> Position {
-    (message.session.clone(), *number)
-}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -287,11 +290,12 @@ pub(crate) async fn prompt_for(
     recall: Option<usize>,
     token_limit: Option<usize>,
 ) -> Result<Prompt, Problem> {
-    let memory = memory(app, &namespace, &session, token_limit).await?;
+    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
     let mut request = AssembleRequest::new(prompt);
     if let Some(k) = recall {
         request = request.recall(k);
     }
+
     Ok(memory.assemble(request).await?)
 }
 
@@ -302,7 +306,17 @@ pub(super) async fn memory(
     session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    let builder = app.formation.memory(&app.engine, namespace, session, token_limit)?;
+    memory_of(app, &app.engine, namespace, session, token_limit).await
+}
+
+async fn memory_of(
+    app: &App,
+    reader: &Engine,
+    namespace: &Namespace,
+    session: &str,
+    token_limit: Option<usize>,
+) -> Result<Memory, Problem> {
+    let builder = app.formation.memory(reader, namespace, session, token_limit)?;
     app::blocking(move || builder.open()).await
 }
 
@@ -321,26 +335,30 @@ pub(crate) async fn page_of(
         Some(session) => vec![session.to_owned()],
         None => app.engine.sessions(namespace).await?.into_iter().map(|info| info.session).collect(),
     };
-    let mut found: Vec<(u64, Message)> = Vec::new();
+    let (mut found, mut bytes, mut last): (Vec<Message>, _, Option<Position>) = (Vec::new(), 0, None);
     for session in sessions {
         if after.as_ref().is_some_and(|(last, _)| session < *last) {
             continue;
         }
-        let messages = app.engine.numbered_history(namespace, &session).await?;
-        let seen = after.as_ref().filter(|(last, _)| *last == session).map(|(_, number)| *number);
-        let is_wanted = |(number, message): &(u64, Message)| {
-            seen.is_none_or(|seen| *number > seen)
-                && filter.is_none_or(|filter| filter.matches(&Value::Object(message.metadata.clone())))
-        };
-        found.extend(messages.into_iter().filter(is_wanted).take(limit + 1 - found.len()));
-        let fitting = bounds::within_bytes(found.iter().map(|(_, message)| bounds::message_bytes(message))).min(limit);
-        if found.len() > fitting {
-            found.truncate(fitting);
-            let next = found.last().map(|last| bounds::encode_cursor(&position(last)));
-            return Ok((found.into_iter().map(|(_, message)| message).collect(), next));
+        let mut seen = after.as_ref().filter(|(last, _)| *last == session).map(|(_, number)| *number);
+        loop {
+            let part = app.engine.history_after(namespace, &session, seen, limit + 1, bounds::MAX_PAGE_BYTES).await?;
+            let Some(end) = part.last() else { break };
+            seen = Some(end.number);
+            for PlacedMessage { number, message, .. } in part {
+                if filter.is_some_and(|filter| !filter.matches(&Value::Object(message.metadata.clone()))) {
+                    continue;
+                }
+                bytes += bounds::message_bytes(&message);
+                if found.len() == limit || bytes > bounds::MAX_PAGE_BYTES && !found.is_empty() {
+                    return Ok((found, last.as_ref().map(bounds::encode_cursor)));
+                }
+                last = Some((session.clone(), number));
+                found.push(message);
+            }
         }
     }
-    Ok((found.into_iter().map(|(_, message)| message).collect(), None))
+    Ok((found, None))
 }
 
 /// Returns the ids of all messages of a namespace, or of one session of it, that a filter matches.

@@ -1,0 +1,352 @@
+//! The table of formats, and the reader that chooses among them.
+
+use std::fmt;
+
+use serde_json::Value;
+
+#[cfg(doc)]
+use super::source::Source;
+use super::{
+    aider, chats, claude_ai, claude_code, codex, gemini_cli, gemini_takeout, group_chats, irc,
+    json::{JsonReader, JsonShape},
+    mail, opencode, own,
+    reader::{Found, ReadOptions, Reader, ValueReader},
+    sample::Sample,
+    slack,
+    source::SourceFile,
+    whatsapp,
+};
+use crate::{
+    error::{Error, Result},
+    message::{
+        Message,
+        format::{to_anthropic, to_gemini, to_openai},
+    },
+};
+
+/// A format of files with messages.
+pub struct Format {
+    /// The name by which a program chooses the format, such as `claude-code`.
+    pub name: &'static str,
+    /// What its files are, for people, such as "transcripts of Claude Code".
+    pub title: &'static str,
+    /// The endings of the names of its files, such as `.jsonl`.
+    pub endings: &'static [&'static str],
+    /// The session of its messages, for people.
+    pub session: &'static str,
+    /// Writes messages in this format.
+    pub write: Option<fn(&[Message]) -> Value>,
+    kind: Kind,
+}
+
+/// How files of a format are recognized and read.
+enum Kind {
+    /// Lines of JSON, values of JSON, or lists of them.
+    Json {
+        /// Whether a value is of this format.
+        is: fn(&Value) -> bool,
+        reader: fn(&ReadOptions) -> Box<dyn ValueReader>,
+        shape: JsonShape,
+    },
+    /// Other files, and those for which one value is not enough.
+    File {
+        /// Whether a file with this beginning is of the format.
+        is: fn(&Sample) -> bool,
+        reader: fn(&ReadOptions) -> Box<dyn Reader>,
+    },
+}
+
+/// All formats, in the order in which they are tried on a file whose format is unknown.
+pub static FORMATS: &[Format] = &[
+    Format {
+        name: "mnemon",
+        title: "messages, one object a line",
+        endings: &[".jsonl"],
+        session: "the line's, or `default`",
+        write: None,
+        kind: Kind::File { is: own::is_file, reader: own::reader },
+    },
+    Format {
+        name: "claude-code",
+        title: "transcripts of Claude Code, `~/.claude/projects/*/*.jsonl`",
+        endings: &[".jsonl"],
+        session: "the transcript's",
+        write: None,
+        kind: Kind::Json { is: claude_code::is_line, reader: claude_code::reader, shape: JsonShape::Log },
+    },
+    Format {
+        name: "codex",
+        title: "rollouts of Codex, `~/.codex/sessions/*/*/*/*.jsonl`",
+        endings: &[".jsonl"],
+        session: "the rollout's",
+        write: None,
+        kind: Kind::Json { is: codex::is_line, reader: codex::reader, shape: JsonShape::Log },
+    },
+    Format {
+        name: "chatgpt",
+        title: "`conversations.json` of ChatGPT's data export: of each conversation, the branch that ChatGPT shows",
+        endings: &[".json", ".zip"],
+        session: "the conversation's id",
+        write: None,
+        kind: Kind::Json { is: chats::is_chatgpt, reader: chats::chatgpt, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "claude-ai",
+        title: "Claude.ai's data export: conversations with their attachments, `memories.json` and `projects.json`",
+        endings: &[".json", ".zip"],
+        session: "the conversation's id, `memories`, or the project's id",
+        write: None,
+        kind: Kind::Json { is: claude_ai::is_value, reader: claude_ai::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "gemini-takeout",
+        title: "`MyActivity.json` of Gemini Apps in Google Takeout",
+        endings: &[".json"],
+        session: "prompts within an hour of each other",
+        write: None,
+        kind: Kind::Json { is: gemini_takeout::is_value, reader: gemini_takeout::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "whatsapp",
+        title: "WhatsApp's export of a chat, from iOS or Android",
+        endings: &[".txt", ".zip"],
+        session: "the chat's name",
+        write: None,
+        kind: Kind::File { is: whatsapp::is_file, reader: whatsapp::reader },
+    },
+    Format {
+        name: "slack",
+        title: "Slack's export: a folder for each channel and a file for each day",
+        endings: &[".json", ".zip"],
+        session: "the channel's name, and a thread's first time",
+        write: None,
+        kind: Kind::File { is: slack::is_file, reader: slack::reader },
+    },
+    Format {
+        name: "telegram",
+        title: "`result.json` of Telegram Desktop, of one chat or of all",
+        endings: &[".json"],
+        session: "the chat's name and id",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_telegram, reader: group_chats::telegram, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "discord",
+        title: "JSON of DiscordChatExporter",
+        endings: &[".json"],
+        session: "the server's and the channel's name",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "opencode",
+        title: "`opencode export`",
+        endings: &[".json"],
+        session: "the session's id",
+        write: None,
+        kind: Kind::Json { is: opencode::is_value, reader: opencode::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "gemini-cli",
+        title: "sessions of Gemini CLI, `~/.gemini/tmp/*/chats/session-*`",
+        endings: &[".json", ".jsonl"],
+        session: "the session's id",
+        write: None,
+        kind: Kind::Json { is: gemini_cli::is_value, reader: gemini_cli::reader, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "aider",
+        title: "aider's `.aider.chat.history.md`",
+        endings: &[".md"],
+        session: "the time at which the session began",
+        write: None,
+        kind: Kind::File { is: aider::is_file, reader: aider::reader },
+    },
+    Format {
+        name: "zulip",
+        title: "messages of Zulip's API, of one topic",
+        endings: &[".json"],
+        session: "the stream and the topic",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "matrix",
+        title: "Element's JSON export of a Matrix room",
+        endings: &[".json"],
+        session: "the room's name",
+        write: None,
+        kind: Kind::Json { is: group_chats::is_matrix, reader: group_chats::matrix, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "irc",
+        title: "logs of IRC clients, with the date in the file's name",
+        endings: &[".log", ".txt"],
+        session: "the rest of the file's name",
+        write: None,
+        kind: Kind::File { is: irc::is_file, reader: irc::reader },
+    },
+    Format {
+        name: "mbox",
+        title: "mail in an mbox file",
+        endings: &[".mbox"],
+        session: "the subject",
+        write: None,
+        kind: Kind::File { is: mail::is_file, reader: mail::reader },
+    },
+    Format {
+        name: "langchain",
+        title: "`messages_to_dict` of LangChain",
+        endings: &[".json", ".jsonl"],
+        session: "`default`",
+        write: None,
+        kind: Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Lists },
+    },
+    Format {
+        name: "llamaindex",
+        title: "`ChatMessage` of LlamaIndex as JSON, or a `SimpleChatStore`",
+        endings: &[".json", ".jsonl"],
+        session: "`default`, or the store's key",
+        write: None,
+        kind: Kind::Json { is: chats::is_llamaindex, reader: chats::llamaindex, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "mem0",
+        title: "the list of mem0's `get_all`; relations of its graph are left out",
+        endings: &[".json", ".jsonl"],
+        session: "`run_id`, or `mem0`",
+        write: None,
+        kind: Kind::Json { is: chats::is_mem0, reader: chats::mem0, shape: JsonShape::Elements },
+    },
+    Format {
+        name: "gemini",
+        title: "requests, answers and `contents` of Gemini's `generateContent`",
+        endings: &[".json", ".jsonl"],
+        session: "`default`",
+        write: Some(to_gemini),
+        kind: Kind::Json { is: chats::is_gemini, reader: chats::gemini, shape: JsonShape::Lists },
+    },
+    Format {
+        name: "anthropic",
+        title: "requests, answers and `messages` of Anthropic's Messages API",
+        endings: &[".json", ".jsonl"],
+        session: "`default`",
+        write: Some(to_anthropic),
+        kind: Kind::Json { is: chats::is_anthropic, reader: chats::anthropic, shape: JsonShape::Lists },
+    },
+    Format {
+        name: "openai",
+        title: "messages of OpenAI's chat completions and items of its Responses API, as a list or one a line; requests and \
+                answers; lines for fine-tuning and batches; rows of WildChat and ShareGPT",
+        endings: &[".json", ".jsonl"],
+        session: "`default`; of a conversation in one value its id, `custom_id`, or a hash",
+        write: Some(|messages| to_openai(messages).into()),
+        kind: Kind::Json { is: chats::is_openai, reader: chats::openai, shape: JsonShape::Lists },
+    },
+];
+
+impl Format {
+    /// Returns the format of a name.
+    pub fn named(name: &str) -> Option<&'static Format> {
+        FORMATS.iter().find(|format| format.name == name)
+    }
+
+    /// Finds the format of a file by its first bytes. Returns `None` if it has that of none.
+    pub fn detect(head: &[u8]) -> Option<&'static Format> {
+        let sample = Sample::new(head);
+        let is_file = |format: &&Format| matches!(format.kind, Kind::File { is, .. } if is(&sample));
+        let has_value = |value: &Value| FORMATS.iter().find(|format| format.is_value(value));
+        FORMATS.iter().find(is_file).or_else(|| sample.values.iter().find_map(has_value))
+    }
+
+    /// Returns true if a coding agent writes the files while it works. Their messages have the namespace of its folder.
+    pub fn is_log(&self) -> bool {
+        matches!(self.kind, Kind::Json { shape: JsonShape::Log, .. })
+    }
+
+    /// Returns the format of a file that has nothing of this one at its beginning, if it is known.
+    fn other_of(&self, head: &[u8]) -> Option<&'static Format> {
+        let Kind::Json { is, .. } = self.kind else { return None };
+        let has_own = Sample::new(head).values.iter().any(is);
+        // A plain message may be of any of these.
+        let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
+        Format::detect(head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
+    }
+
+    /// Whether a JSON value is of this format.
+    fn is_value(&self, value: &Value) -> bool {
+        matches!(self.kind, Kind::Json { is, .. } if is(value))
+    }
+
+    /// Creates a reader for the files of one folder or archive, or for one file.
+    fn reader(&'static self, options: &ReadOptions) -> Box<dyn Reader> {
+        match self.kind {
+            Kind::Json { is, reader, shape } => {
+                Box::new(JsonReader { format: self.name, is, shape, values: reader, options: options.clone() })
+            }
+            Kind::File { reader, .. } => reader(options),
+        }
+    }
+}
+
+impl SourceFile<'_> {
+    /// Finds out the format of the file. Returns `None` if it has that of none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn format(&mut self) -> Result<Option<&'static Format>> {
+        self.head().map(Format::detect)
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Reads the files of one [`Source`], each in its format.
+pub struct FileReader {
+    options: ReadOptions,
+    /// The readers of the formats that were met.
+    readers: Vec<(&'static str, Box<dyn Reader>)>,
+}
+
+impl FileReader {
+    /// Creates a reader.
+    pub fn new(options: ReadOptions) -> Self {
+        FileReader { options, readers: Vec::new() }
+    }
+
+    /// Reads a file in a format. Messages that cannot be read or stored are errors within [`Found`], and an error of the
+    /// iterator ends the file.
+    pub fn read<'f>(
+        &'f mut self,
+        format: &'static Format,
+        mut file: SourceFile<'f>,
+    ) -> impl Iterator<Item = Result<Found>> + use<'f> {
+        let FileReader { options, readers, .. } = self;
+        let at = readers.iter().position(|(name, _)| *name == format.name).unwrap_or_else(|| {
+            readers.push((format.name, format.reader(options)));
+            readers.len() - 1
+        });
+        let (name, session) = (file.name.clone(), options.session.clone());
+        // A file that cannot be read fails again when it is.
+        let other = file.head().ok().and_then(|head| format.other_of(head));
+        let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
+            Some(other) => {
+                let fitting = Some(other.name);
+                let error = Error::OtherFormat { file: name.clone(), given: format.name, fitting };
+                Box::new(std::iter::once(Err(error)))
+            }
+            None => readers[at].1.read(file),
+        };
+        found.map(move |found| Ok(found?.placed(&name, session.as_deref())))
+    }
+}
+
+impl fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileReader").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+//! mnemon's own format: a message in each line.
+
+use super::{
+    json::Lines,
+    reader::{Found, ReadOptions, Reader},
+    sample::Sample,
+    source::SourceFile,
+};
+use crate::{
+    error::{Error, Result},
+    message::MessageLine,
+};
+
+/// Whether the first line of a file is a message.
+pub(super) fn is_file(sample: &Sample) -> bool {
+    MessageLine::parse(sample.first_line()).is_ok()
+}
+
+pub(super) fn reader(_: &ReadOptions) -> Box<dyn Reader> {
+    Box::new(Own)
+}
+
+struct Own;
+
+impl Reader for Own {
+    fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
+        Box::new(Lines::new(file).map(|line| {
+            let line = line?;
+            let message = line.text.map_err(Error::message).and_then(|text| MessageLine::parse(&text));
+            let messages = vec![message];
+            Ok(Found { line: line.number, bytes_read: line.bytes_read, messages, ..Found::default() })
+        }))
+    }
+}

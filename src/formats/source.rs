@@ -1,0 +1,244 @@
+//! Where files come from: a path, a folder, a zip archive, or a stream.
+
+use std::{
+    cmp::Reverse,
+    fmt,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Cursor, Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+use zip::ZipArchive;
+
+use super::compressed::{begin, decompressed};
+use crate::error::{Error, Result};
+
+/// The bytes of a file that are looked at to find out its format.
+const HEAD_BYTES: u64 = 1 << 18;
+/// How a zip archive begins.
+const ZIP: [u8; 4] = *b"PK\x03\x04";
+/// The names of files that say what others of their folder or archive mean, so that they are read first.
+const FIRST: [&str; 5] = ["users.json", "channels.json", "groups.json", "dms.json", "mpims.json"];
+/// Folders of programs, which have no conversations.
+const OTHER_FOLDERS: [&str; 2] = [".git", "node_modules"];
+
+/// The files of a path: one, those of a folder and the folders in it, or those of a zip archive. Archives in a folder are
+/// opened, and files that gzip or Zstandard compressed are read as they are.
+pub struct Source<'s> {
+    places: std::vec::IntoIter<Place<'s>>,
+    /// The archive that is being read, with its name.
+    archive: Option<(String, ZipArchive<File>)>,
+    is_single: bool,
+}
+
+/// Where a file is.
+enum Place<'s> {
+    Stream(String, Box<dyn Read + 's>),
+    File(PathBuf),
+    /// An entry of the archive at a path, or of that which was opened already.
+    Entry {
+        archive: PathBuf,
+        index: usize,
+        name: String,
+    },
+}
+
+impl<'s> Source<'s> {
+    /// Opens a file, a folder or an archive.
+    ///
+    /// # Errors
+    /// There is nothing at the path that can be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| Error::file(&path.display().to_string(), 0, error.to_string());
+        if path.is_dir() {
+            let mut paths = Vec::new();
+            list(path, &mut paths).map_err(failed)?;
+            let mut places = Vec::new();
+            for path in paths {
+                match zip_at(&path) {
+                    // What is no archive in spite of its beginning is left for the reader, which tells.
+                    Some(Ok(archive)) => places.extend(entries(&path, &archive)),
+                    _ => places.push(Place::File(path)),
+                }
+            }
+            places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
+            return Ok(Source { places: places.into_iter(), archive: None, is_single: false });
+        }
+        match zip_at(path) {
+            Some(archive) => {
+                let archive = archive.map_err(failed)?;
+                Ok(Source::of_archive(path, archive))
+            }
+            None => {
+                // So that a file that is missing is an error here.
+                File::open(path).map_err(failed)?;
+                Ok(Source { places: vec![Place::File(path.to_owned())].into_iter(), archive: None, is_single: true })
+            }
+        }
+    }
+
+    /// Reads a stream, such as stdin, under a name. One that is a zip archive is written to a temporary file first.
+    ///
+    /// # Errors
+    /// The stream cannot be read, or an archive not be written.
+    pub fn stream(name: &str, bytes: impl Read + 's) -> Result<Self> {
+        let failed = |error: io::Error| Error::file(name, 0, error.to_string());
+        let (first, mut bytes) = begin(bytes).map_err(failed)?;
+        if first != ZIP {
+            let places = vec![Place::Stream(name.to_owned(), Box::new(bytes))].into_iter();
+            return Ok(Source { places, archive: None, is_single: true });
+        }
+        let archive = tempfile::tempfile().and_then(|mut file| {
+            io::copy(&mut bytes, &mut file)?;
+            file.flush()?;
+            file.rewind()?;
+            Ok(ZipArchive::new(file)?)
+        });
+        Ok(Source::of_archive(Path::new(name), archive.map_err(failed)?))
+    }
+
+    fn of_archive(path: &Path, archive: ZipArchive<File>) -> Self {
+        let mut places: Vec<Place<'s>> = entries(path, &archive).collect();
+        places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
+        let archive = Some((path.display().to_string(), archive));
+        Source { places: places.into_iter(), archive, is_single: false }
+    }
+
+    /// Whether the source is a single file, and not those of a folder or an archive, some of which are no conversations.
+    pub fn is_single(&self) -> bool {
+        self.is_single
+    }
+
+    /// Returns the next file, or `None` after the last.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn next_file(&mut self) -> Result<Option<SourceFile<'_>>> {
+        let Some(place) = self.places.next() else { return Ok(None) };
+        let name = place.name();
+        let failed = |error: io::Error| Error::file(&name, 0, error.to_string());
+        let (size, bytes): (u64, Box<dyn Read + '_>) = match place {
+            Place::Stream(_, bytes) => (0, decompressed(bytes).map_err(failed)?),
+            Place::File(path) => {
+                let file = File::open(&path).map_err(failed)?;
+                let size = file.metadata().map_or(0, |metadata| metadata.len());
+                (size, decompressed(file).map_err(failed)?)
+            }
+            Place::Entry { archive: path, index, .. } => {
+                let of = path.display().to_string();
+                if self.archive.as_ref().is_none_or(|(opened, _)| *opened != of) {
+                    let archive = File::open(&path).and_then(|file| Ok(ZipArchive::new(file)?));
+                    self.archive = Some((of, archive.map_err(failed)?));
+                }
+                let (_, archive) = self.archive.as_mut().expect("it was opened");
+                let entry = archive.by_index(index).map_err(|error| failed(error.into()))?;
+                (entry.size(), decompressed(entry).map_err(failed)?)
+            }
+        };
+        Ok(Some(SourceFile { name, size, head: None, rest: bytes }))
+    }
+}
+
+impl Place<'_> {
+    fn name(&self) -> String {
+        match self {
+            Place::Stream(name, _) => name.clone(),
+            Place::File(path) => path.display().to_string(),
+            Place::Entry { archive, name, .. } => archive.join(name).display().to_string(),
+        }
+    }
+
+    fn is_first(&self) -> bool {
+        let name = self.name();
+        let file = Path::new(&name).file_name().unwrap_or_default();
+        FIRST.iter().any(|first| file == *first)
+    }
+}
+
+/// Lists the files of a folder and of the folders in it.
+fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        // A link to a folder might lead back.
+        if entry.file_type()?.is_dir() {
+            if !OTHER_FOLDERS.iter().any(|other| entry.file_name() == *other) {
+                list(&path, paths)?;
+            }
+        } else if path.is_file() {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Opens the archive at a path. Returns `None` if the file there is none.
+fn zip_at(path: &Path) -> Option<io::Result<ZipArchive<File>>> {
+    let mut file = File::open(path).ok()?;
+    let mut first = [0; 4];
+    file.read_exact(&mut first).ok()?;
+    let open = move || {
+        file.rewind()?;
+        Ok(ZipArchive::new(file)?)
+    };
+    (first == ZIP).then(open)
+}
+
+/// Returns the places of the files in an archive.
+fn entries<'s>(path: &Path, archive: &ZipArchive<File>) -> impl Iterator<Item = Place<'s>> {
+    let names: Vec<String> = (0..archive.len())
+        .map(|at| archive.name_for_index(at).and_then(|name| name.ok()).unwrap_or_default().into())
+        .collect();
+    let path = path.to_owned();
+    let is_file = |(_, name): &(usize, String)| !name.ends_with('/');
+    names.into_iter().enumerate().filter(is_file).map(move |(index, name)| Place::Entry {
+        archive: path.clone(),
+        index,
+        name,
+    })
+}
+
+/// A file that is read once, from its beginning to its end.
+pub struct SourceFile<'s> {
+    /// Its path, with that of its archive.
+    pub name: String,
+    /// The number of its bytes as they are stored. 0: unknown.
+    pub size: u64,
+    head: Option<Vec<u8>>,
+    rest: Box<dyn Read + 's>,
+}
+
+impl<'s> SourceFile<'s> {
+    /// Returns the first bytes of the file, which are still read afterwards.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn head(&mut self) -> Result<&[u8]> {
+        if self.head.is_none() {
+            let mut head = Vec::new();
+            let read = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
+            read.map_err(|error| Error::file(&self.name, 1, error.to_string()))?;
+            self.head = Some(head);
+        }
+        Ok(self.head.as_deref().unwrap_or_default())
+    }
+
+    /// Returns all bytes of the file.
+    pub(super) fn into_bytes(self) -> Box<dyn BufRead + 's> {
+        let head = Cursor::new(self.head.unwrap_or_default());
+        Box::new(BufReader::with_capacity(1 << 16, head.chain(self.rest)))
+    }
+}
+
+impl fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.places.as_slice().iter().map(Place::name).collect();
+        f.debug_tuple("Source").field(&names).finish()
+    }
+}
+
+impl fmt::Debug for SourceFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SourceFile").field(&self.name).finish()
+    }
+}

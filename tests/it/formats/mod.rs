@@ -1,0 +1,85 @@
+//! Files of other programs, read by the library: of each format, what real files hold.
+
+mod chats;
+mod claude_code;
+mod codex;
+mod documented;
+mod generated;
+
+use mnemon::{
+    Message,
+    format::{FileReader, Format, ReadOptions, Source},
+};
+
+/// What was read from a text in a format that is found out.
+#[derive(Default)]
+pub(super) struct Read {
+    messages: Vec<(Option<String>, Message)>,
+    removed: Vec<String>,
+    notes: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl Read {
+    /// Who said what.
+    fn said(&self) -> Vec<(&str, String)> {
+        self.messages.iter().map(|(_, message)| (message.role.as_str(), message.text())).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.messages.iter().map(|(_, message)| message.text()).collect()
+    }
+
+    fn namespaces(&self) -> Vec<&str> {
+        let mut namespaces: Vec<&str> = self.messages.iter().filter_map(|(name, _)| name.as_deref()).collect();
+        namespaces.dedup();
+        namespaces
+    }
+}
+
+fn read(text: &str) -> Read {
+    read_with(text, ReadOptions::default())
+}
+
+fn read_with(text: &str, options: ReadOptions) -> Read {
+    let format = Format::detect(text.as_bytes()).expect("a known format");
+    read_as(format.name, text, options)
+}
+
+fn read_as(format: &str, text: &str, options: ReadOptions) -> Read {
+    let format = Format::named(format).unwrap();
+    let mut files = FileReader::new(options);
+    let mut source = Source::stream("file", text.as_bytes()).unwrap();
+    let mut read = Read::default();
+    while let Some(file) = source.next_file().unwrap() {
+        for found in files.read(format, file) {
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    read.errors.push(error.to_string());
+                    break;
+                }
+            };
+            read.notes.extend(found.notes);
+            read.removed.extend(found.removed.into_iter().map(|line| line.message.id));
+            for message in found.messages {
+                match message {
+                    Ok(line) => read.messages.push((line.namespace.map(String::from), line.message)),
+                    Err(error) => read.errors.push(error.to_string()),
+                }
+            }
+        }
+    }
+    read
+}
+
+/// The text of lines of JSON.
+fn lines(values: &[serde_json::Value]) -> String {
+    values.iter().map(|value| format!("{value}\n")).collect()
+}
+
+/// Adds fields to an object.
+fn with(mut value: serde_json::Value, fields: serde_json::Value) -> serde_json::Value {
+    value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    value
+}
