@@ -3,7 +3,7 @@
 mod chats;
 mod claude_code;
 mod codex;
-mod generated;
+mod documented;
 mod generated;
 
 use mnemon::{
