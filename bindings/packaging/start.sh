@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts what build.sh built where nothing is installed: the static command in an empty bullseye (glibc 2.31), the wheel in a trixie with
-# Python alone (glibc 2.41), and those for ARM by QEMU. Each ingests the sample and finds an answer in it. What is not built is left out,
-# and said so. Needs root. Usage: start.sh TARGET_FOLDER
+# Python alone (glibc 2.41), that of the server beside it, and those for ARM by QEMU. Each ingests the sample and finds an answer in it.
+# What is not built is left out, and said so. Needs root. Usage: start.sh TARGET_FOLDER
 set -eu
 target=$(realpath "$1")
 [ "$(id -u)" = 0 ] || { echo "start.sh: only root can make a folder with a system" >&2; exit 1; }
@@ -47,7 +47,7 @@ if built "the static command in bullseye" "mnemon-*-x86_64-unknown-linux-musl.ta
     tour /tmp chroot "$root" mnemon
     chroot "$root" mnemon runtime info 2>&1 | grep "linked statically"
 fi
-if built "the wheel in trixie, by Python 3.13" "*manylinux_2_28_x86_64.whl"; then
+if built "the wheel in trixie, by Python 3.13" "mnemon_engine-*manylinux_2_28_x86_64.whl"; then
     debian trixie --include=python3-minimal,python3-venv,ca-certificates trixie
     rm -rf "$root/opt/venv"
     cp "$file" "$root/tmp/"
@@ -62,6 +62,15 @@ if built "the wheel in trixie, by Python 3.13" "*manylinux_2_28_x86_64.whl"; the
     if grep -v "symbol: _*Py" "$root.out" | grep -E "not found|undefined"; then exit 1; fi
     echo "in bullseye, only Python's own symbols are missing: $(grep -c "symbol: _*Py" "$root.out")"
 fi
+if built "the wheel of the server in trixie" "mnemon_engine_server-*manylinux_2_28_x86_64.whl" && [ -e "$target/trixie/opt/venv" ]; then
+    root=$target/trixie
+    cp "$file" "$root/tmp/"
+    chroot "$root" /opt/venv/bin/pip install --quiet --disable-pip-version-check --no-index "/tmp/$(basename "$file")"
+    rm -f "$root/tmp/memory.redb"
+    tour /tmp chroot "$root" /opt/venv/bin/mnemon
+    echo '{"jsonrpc": "2.0", "id": 1, "method": "ping"}' |
+        chroot "$root" /opt/venv/bin/mnemon mcp --idle 1 --db /tmp/memory.redb | grep '"result"'
+fi
 if built "the static command on ARM" "mnemon-*-aarch64-unknown-linux-musl.tar.gz"; then
     root=$target/arm-command
     mkdir -p "$root"
@@ -70,7 +79,7 @@ if built "the static command on ARM" "mnemon-*-aarch64-unknown-linux-musl.tar.gz
     rm -f "$root/memory.redb"
     tour "$root" qemu-aarch64 "$root/mnemon"
 fi
-if built "the wheel on ARM, by Python 3.13" "*manylinux_2_28_aarch64.whl"; then
+if built "the wheel on ARM, by Python 3.13" "mnemon_engine-*manylinux_2_28_aarch64.whl"; then
     debian arm-python --foreign --arch=arm64 --include=python3 trixie
     rm -rf "$root/opt/wheel"
     python3 -m zipfile -e "$file" "$root/opt/wheel"

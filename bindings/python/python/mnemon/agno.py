@@ -67,12 +67,13 @@ class Row(NamedTuple):
 
 def _stored(table: str, name: str) -> Any:
     """A method of the database in memory, over the stored rows."""
+    # Without what marks a method of `BaseDb` as abstract.
     method = getattr(Tables, name)
     # The tables that are ours take what has a name by its name.
     described = getattr(BaseDb, name) if table in OURS else method
     signature = inspect.signature(described)
 
-    @functools.wraps(described)
+    @functools.wraps(described, updated=())
     def call(db: "MnemonDb", *given: Any, **named: Any) -> Any:
         about = signature.bind(db, *given, **named).arguments
         if table in OURS:
@@ -83,7 +84,7 @@ def _stored(table: str, name: str) -> Any:
 
 
 def _awaited(name: str) -> Any:
-    @functools.wraps(getattr(BaseDb, name))
+    @functools.wraps(getattr(BaseDb, name), updated=())
     async def call(db: "MnemonAsyncDb", *given: Any, **named: Any) -> Any:
         return await finish(getattr(db.db, name), *given, **named)
 
@@ -91,7 +92,7 @@ def _awaited(name: str) -> Any:
 
 
 def _called(name: str) -> Any:
-    @functools.wraps(getattr(BaseDb, name))
+    @functools.wraps(getattr(BaseDb, name), updated=())
     def call(db: "MnemonAsyncDb", *given: Any, **named: Any) -> Any:
         return getattr(db.db, name)(*given, **named)
 

@@ -49,7 +49,7 @@ def test_random_calls_do_what_sqlite_does(seed: int, clock: list[float], tmp_pat
         filters = {name: some[name] for name in learned if chance.random() < 0.3}
         id, session = f"l{chance.randrange(12)}", chance.choice(["s", "s/0"])
         content = {"name": chance.choice(["Sarah Chen", "sarah_chen", "café", "100%", 'a "quote"']), "step": step, "none": None}
-        row = {"compaction_id": f"c{chance.randrange(30)}", "session_id": session, "run_id": f"r{step}", "user_id": "ada", "created_at": step,
+        row = {"compaction_id": f"{session} {chance.randrange(20)}", "session_id": session, "run_id": f"r{step}", "user_id": "ada", "created_at": step,
                "first_kept_message_id": "m", "summary": f"summary {step}", "archived_messages": chance.choice([None, f"Rows on {step}", "Café"]),
                "messages_compacted": 3, "tokens_before": 9, "tokens_after": 1}
         user = chance.choice(["ada", "b/ob"])
