@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Expected: a rollout has an event_msg of type user_message for each prompt and one of type agent_message for each answer, as it had for a year.
+# Expected: a rollout has an event_msg of type user_message for each prompt and one of type agent_message for each answer, as rollouts of older versions have.
 # Happens: there is neither. Both are event_msg of type item_completed with an item UserMessage or AgentMessage, and session_meta says
 # history_mode paginated. A reader of user_message events finds no word of the person in a new rollout, without an error.
 # Package: @openai/codex 0.171.0 (npm). Seen 2026-11-29.
