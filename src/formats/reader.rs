@@ -109,7 +109,10 @@ impl Found {
         let value = self.value.map(|number| format!("value {number}: ")).unwrap_or_default();
         let at = |reason: String| Error::InvalidFile { file: file.to_owned(), line: self.line, reason };
         let placed = |(index, line): (usize, Result<MessageLine>)| {
-            let mut line = line.map_err(|error| at(format!("{value}{error}")))?;
+            let mut line = line.map_err(|error| match error {
+                Error::InvalidFile { .. } => error,
+                error => at(format!("{value}{error}")),
+            })?;
             if let Some(session) = session.filter(|_| line.message.session == DEFAULT_SESSION) {
                 session.clone_into(&mut line.message.session);
             }
