@@ -6,7 +6,7 @@
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
 "${PYTHON:-python3}" -m venv "$T/venv"
 timeout 300 "$T/venv/bin/pip" install --quiet --disable-pip-version-check aider-chat==0.86.2
 export T

@@ -6,8 +6,9 @@
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
-(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @anthropic-ai/claude-code@2.1.332 > "$T/install.log" 2>&1) || { cat "$T/install.log"; exit 1; }
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @anthropic-ai/claude-code@2.1.332 > "$T/install.txt" 2>&1) ||
+    { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.
 import http.server, json

@@ -6,8 +6,9 @@
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
-(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @anthropic-ai/claude-code@2.1.332 > "$T/install.log" 2>&1) || { cat "$T/install.log"; exit 1; }
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @anthropic-ai/claude-code@2.1.332 > "$T/install.txt" 2>&1) ||
+    { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.
 import http.server, json
@@ -71,11 +72,7 @@ SERVER=$!
 for _ in $(seq 100); do [ -s "$T/port" ] && break; sleep 0.1; done
 URL="http://127.0.0.1:$(cat "$T/port")"
 mkdir -p "$T/home" "$T/work"
-WORK=$(cd "$T/work" && pwd -P)
-cat > "$T/home/.claude.json" <<JSON
-{"hasCompletedOnboarding": true, "theme": "dark", "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
- "projects": {"$WORK": {"hasTrustDialogAccepted": true}}}
-JSON
+echo '{"hasCompletedOnboarding": true, "theme": "dark"}' > "$T/home/.claude.json"
 mkdir "$T/home/.claude"
 cat > "$T/home/.claude/settings.json" <<JSON
 {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "cat >> $T/hook.txt"}]}]}}
@@ -100,6 +97,8 @@ def wait(words):
 
 
 for words, keys in [
+        ("Yes,Itrustthisfolder", ["\x1b[B", "\r"]),
+        ("usethisAPIkey?", ["\x1b[A", "\r"]),
         ("forshortcuts", ["What is the colour of the shed?", "\r"]),
         ("shedshouldbegreen", ["/repaint the gate in red by Friday", "\r"]),
         ("Unknowncommand", ["/exit", "\r"])]:

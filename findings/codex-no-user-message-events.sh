@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Expected: a rollout has an event_msg of type user_message for each prompt and one of type agent_message for each answer, as it had for a year.
+# Expected: a rollout has an event_msg of type user_message for each prompt and one of type agent_message for each answer, as rollouts of older versions have.
 # Happens: there is neither. Both are event_msg of type item_completed with an item UserMessage or AgentMessage, and session_meta says
 # history_mode paginated. A reader of user_message events finds no word of the person in a new rollout, without an error.
 # Package: @openai/codex 0.171.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
-(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @openai/codex@0.171.0 > "$T/install.log" 2>&1) || { cat "$T/install.log"; exit 1; }
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @openai/codex@0.171.0 > "$T/install.txt" 2>&1) ||
+    { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.
 import http.server, json

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Expected: logs.db of llm has each prompt and response in a row of the table responses, as it had for years.
+# Expected: the table responses of llm's logs.db, with its columns prompt and response, has a row for each prompt.
 # Happens: in a new database the tables responses and conversations are there, and empty: prompts and answers are in messages and parts, with threads
 # and turns above them. A reader of responses finds no words and no error. The same first prompt in two conversations is one row.
 # Package: llm 0.36 (PyPI). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
 "${PYTHON:-python3}" -m venv "$T/venv"
 timeout 300 "$T/venv/bin/pip" install --quiet --disable-pip-version-check llm==0.36
 cat > "$T/model.py" <<'PY'

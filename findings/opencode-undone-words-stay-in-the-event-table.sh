@@ -5,8 +5,9 @@
 set -euo pipefail
 T=$(mktemp -d)
 SERVER=
-trap 'if [ -n "$SERVER" ]; then kill "$SERVER" 2>/dev/null || true; fi; rm -rf "$T"' EXIT
-(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund opencode-ai@1.18.33 > "$T/install.log" 2>&1) || { cat "$T/install.log"; exit 1; }
+trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund opencode-ai@1.18.33 > "$T/install.txt" 2>&1) ||
+    { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.
 import http.server, json
@@ -83,7 +84,7 @@ echo "opencode $(opencode --version)"
     ${NODE_EXTRA_CA_CERTS:+NODE_EXTRA_CA_CERTS="$NODE_EXTRA_CA_CERTS"} \
     timeout 120 "$BIN" serve --hostname 127.0.0.1 --port 0 < /dev/null > "$T/serve.txt" 2>&1) &
 OPENCODE=$!
-trap 'kill "$OPENCODE" "$SERVER" 2>/dev/null || true; wait || true; rm -rf "$T"' EXIT
+trap 'kill "$OPENCODE" $SERVER 2> /dev/null || true; wait || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
 timeout 120 python3 - "$T/serve.txt" <<'PY'
 import json, re, sys, time, urllib.request
 found = None

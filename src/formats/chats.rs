@@ -135,29 +135,11 @@ fn is_item(value: &Value) -> bool {
 
 pub(super) fn openai(options: &ReadOptions) -> Box<dyn ValueReader> {
     let is_session_given = options.session.is_some();
-    each(move |value, found| {
-        let Chat { session, objects, failure } = Chat::of(value, is_session_given);
-        found.notes.extend(failure);
-        let mut index = 0;
-        // Each is a message of its own, unless it belongs to the one before.
-        for objects in objects.chunk_by(|_, next| next.pointer("/mnemon/of").is_some()) {
-            let time = objects[0]["timestamp"].as_str().and_then(|time| time.replacen(' ', "T", 1).parse().ok());
-            match from_openai(objects) {
-                Ok(messages) => found.messages.extend(messages.into_iter().map(|mut message| {
-                    if let Some(session) = session.as_ref().filter(|_| message.session == DEFAULT_SESSION) {
-                        message.session.clone_from(session);
-                        message.created_at = message.created_at.or(time);
-                    }
-                    Ok(line(message, objects[0].get("mnemon").is_some()))
-                })),
-                // The error counts in the chunk alone.
-                Err(error) => {
-                    let reason = error.to_string().replacen("messages[0]", &format!("messages[{index}]"), 1);
-                    found.messages.push(Err(Error::message(reason.replacen("invalid message: ", "", 1))));
-                }
-            }
-            index += objects.len();
+    each(move |value, found| match value {
+        Value::Array(values) if values.iter().any(Chat::is_of) => {
+            values.into_iter().for_each(|value| Chat::of(value, is_session_given).read(found));
         }
+        value => Chat::of(value, is_session_given).read(found),
     })
 }
 
@@ -170,6 +152,12 @@ struct Chat {
 }
 
 impl Chat {
+    /// Whether a value is a conversation, and not a message or a list of them.
+    fn is_of(value: &Value) -> bool {
+        let has_list = ["messages", "conversation", "conversations"].iter().any(|field| value[*field].is_array());
+        has_list || value["custom_id"].is_string()
+    }
+
     /// Reads a list of messages; a request or an answer; a line of a file for fine-tuning or for a batch; or a row of the
     /// collections WildChat and ShareGPT.
     fn of(mut value: Value, is_session_given: bool) -> Self {
@@ -205,6 +193,32 @@ impl Chat {
             value => vec![value],
         };
         Chat { session: None, objects, failure: None }
+    }
+
+    /// Adds the messages.
+    fn read(self, found: &mut Found) {
+        let Chat { session, objects, failure } = self;
+        found.notes.extend(failure);
+        let mut index = 0;
+        // Each is a message of its own, unless it belongs to the one before.
+        for objects in objects.chunk_by(|_, next| next.pointer("/mnemon/of").is_some()) {
+            let time = objects[0]["timestamp"].as_str().and_then(|time| time.replacen(' ', "T", 1).parse().ok());
+            match from_openai(objects) {
+                Ok(messages) => found.messages.extend(messages.into_iter().map(|mut message| {
+                    if let Some(session) = session.as_ref().filter(|_| message.session == DEFAULT_SESSION) {
+                        message.session.clone_from(session);
+                        message.created_at = message.created_at.or(time);
+                    }
+                    Ok(line(message, objects[0].get("mnemon").is_some()))
+                })),
+                // The error counts in the chunk alone.
+                Err(error) => {
+                    let reason = error.to_string().replacen("messages[0]", &format!("messages[{index}]"), 1);
+                    found.messages.push(Err(Error::message(reason.replacen("invalid message: ", "", 1))));
+                }
+            }
+            index += objects.len();
+        }
     }
 }
 

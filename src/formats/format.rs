@@ -251,9 +251,9 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// Finds the format of a file by its name and its first bytes. Returns `None` if it has that of none.
-    pub fn detect(name: &str, head: &[u8]) -> Option<&'static Format> {
-        let sample = Sample::new(name, head);
+    /// Finds the format of a file by its first bytes. Returns `None` if it has that of none.
+    pub fn detect(head: &[u8]) -> Option<&'static Format> {
+        let sample = Sample::new(head);
         let is_file = |format: &&Format| matches!(format.kind, Kind::File { is, .. } if is(&sample));
         let has_value = |value: &Value| FORMATS.iter().find(|format| format.is_value(value));
         FORMATS.iter().find(is_file).or_else(|| sample.values.iter().find_map(has_value))
@@ -265,12 +265,12 @@ impl Format {
     }
 
     /// Returns the format of a file that has nothing of this one at its beginning, if it is known.
-    fn other_of(&self, name: &str, head: &[u8]) -> Option<&'static Format> {
+    fn other_of(&self, head: &[u8]) -> Option<&'static Format> {
         let Kind::Json { is, .. } = self.kind else { return None };
-        let has_own = Sample::new(name, head).values.iter().any(is);
+        let has_own = Sample::new(head).values.iter().any(is);
         // A plain message may be of any of these.
         let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
-        Format::detect(name, head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
+        Format::detect(head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
     }
 
     /// Whether a JSON value is of this format.
@@ -295,8 +295,7 @@ impl SourceFile<'_> {
     /// # Errors
     /// The file cannot be read.
     pub fn format(&mut self) -> Result<Option<&'static Format>> {
-        let name = self.name.clone();
-        self.head().map(|head| Format::detect(&name, head))
+        self.head().map(Format::detect)
     }
 }
 
@@ -333,7 +332,7 @@ impl FileReader {
         });
         let (name, session) = (file.name.clone(), options.session.clone());
         // A file that cannot be read fails again when it is.
-        let other = file.head().ok().and_then(|head| format.other_of(&name, head));
+        let other = file.head().ok().and_then(|head| format.other_of(head));
         let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
             Some(other) => {
                 let fitting = Some(other.name);

@@ -122,7 +122,7 @@ impl Reading<'_> {
             Err(reason) => {
                 // Nothing is known of it.
                 self.is_of_format = true;
-                found.messages.push(Err(Error::message(reason)));
+                found.messages.push(Err(Error::file(&self.name, line, reason)));
             }
         }
         found

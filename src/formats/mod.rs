@@ -10,8 +10,8 @@
 //! 1. Write a module with a reader. If the files are JSON, that is a [`ValueReader`](reader::ValueReader), which is given one value at a time: a
 //!    line, or an element of a list. Other files have a [`Reader`](reader::Reader), which is given the whole file as a stream. Both yield
 //!    [`Found`]: messages, faults of single messages, ids of messages that were taken back, and notes on what was left out.
-//! 2. Add a row to [`FORMATS`]. Rows are asked in order whether the first values, or the name and the first bytes of a file
-//!    are of their format, so a format that another contains stands before it.
+//! 2. Add a row to [`FORMATS`]. Rows are asked in order whether the first values, or the first bytes of a file are of their
+//!    format, so a format that another contains stands before it.
 //! 3. A format of several files, such as a folder for each channel beside a list of users, has one `Reader` for all files
 //!    of a folder or archive, which keeps what the first ones said. `source` has the names of the files that come first.
 //! 4. Add tests in `tests/it/formats`. The table in `docs/import.md` is checked by one of them, which prints it.

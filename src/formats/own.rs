@@ -24,9 +24,11 @@ struct Own;
 
 impl Reader for Own {
     fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
-        Box::new(Lines::new(file).map(|line| {
+        let name = file.name.clone();
+        Box::new(Lines::new(file).map(move |line| {
             let line = line?;
-            let message = line.text.map_err(Error::message).and_then(|text| MessageLine::parse(&text));
+            let text = line.text.map_err(|reason| Error::file(&name, line.number, reason));
+            let message = text.and_then(|text| MessageLine::parse(&text));
             let messages = vec![message];
             Ok(Found { line: line.number, bytes_read: line.bytes_read, messages, ..Found::default() })
         }))

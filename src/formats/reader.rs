@@ -38,7 +38,6 @@ impl ReadOptions {
 
 impl TimeZone {
     /// Returns the moment of a local time. Of two moments with that time, when clocks are set back, the first.
-    #[allow(dead_code, reason = "the times of today's formats have zones")]
     pub(super) fn moment(&self, local: jiff::civil::DateTime) -> Option<Timestamp> {
         let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
         Timestamp::from_micros(zoned.timestamp().as_microsecond())
@@ -110,7 +109,10 @@ impl Found {
         let value = self.value.map(|number| format!("value {number}: ")).unwrap_or_default();
         let at = |reason: String| Error::InvalidFile { file: file.to_owned(), line: self.line, reason };
         let placed = |(index, line): (usize, Result<MessageLine>)| {
-            let mut line = line.map_err(|error| at(format!("{value}{error}")))?;
+            let mut line = line.map_err(|error| match error {
+                Error::InvalidFile { .. } => error,
+                error => at(format!("{value}{error}")),
+            })?;
             if let Some(session) = session.filter(|_| line.message.session == DEFAULT_SESSION) {
                 session.clone_into(&mut line.message.session);
             }

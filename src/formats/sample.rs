@@ -5,11 +5,8 @@ use serde_json::Value;
 /// The most values that are looked at.
 const VALUES: usize = 20;
 
-/// The name and the first bytes of a file.
+/// The first bytes of a file.
 pub(super) struct Sample<'s> {
-    /// The path of the file, or its name.
-    #[allow(dead_code, reason = "the formats of today are found out by their content alone")]
-    pub(super) name: &'s str,
     pub(super) head: &'s [u8],
     /// The first values of a file of JSON: its lines, the elements of its list, or the value alone. A last one that is cut
     /// off has what is there of it.
@@ -17,7 +14,7 @@ pub(super) struct Sample<'s> {
 }
 
 impl<'s> Sample<'s> {
-    pub(super) fn new(name: &'s str, head: &'s [u8]) -> Self {
+    pub(super) fn new(head: &'s [u8]) -> Self {
         let text = String::from_utf8_lossy(head);
         let text = text.trim_ascii();
         let mut values: Vec<Value> =
@@ -30,7 +27,7 @@ impl<'s> Sample<'s> {
                 _ => Vec::new(),
             };
         }
-        Sample { name, head, values }
+        Sample { head, values }
     }
 
     /// Returns the first line that is not blank.

@@ -462,7 +462,7 @@ def mbox(make, folder):
 
 FORMATS = {
     "claude-ai": claude_ai, "gemini-takeout": gemini_takeout, "whatsapp": whatsapp, "slack": slack, "telegram": telegram,
-    "discord": discord, "opencode": opencode, "gemini-cli": gemini_cli, "aider": aider, "langchain": langchain, "sharegpt": sharegpt,
+    "discord": discord, "opencode": opencode, "gemini-cli": gemini_cli, "aider": aider, "langchain": langchain, "openai": sharegpt,
     "zulip": zulip, "matrix": matrix, "irc": irc, "mbox": mbox,
 }
 

@@ -135,6 +135,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/formation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Returns whether the language model answers, and the batches that memory blocks gave up, of all namespaces.
+         * @description Needs the right to read.
+         */
+        get: operations["get_formation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/formation/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hands all batches over again that memory blocks gave up, in the background: of all namespaces, or of those under a prefix.
+         * @description Needs the right to write.
+         */
+        post: operations["post_formation_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/link": {
         parameters: {
             query?: never;
@@ -623,6 +663,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/namespaces/{namespace}/updates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the updates of a collection that a language model made, the last first, with the values that items had before. The namespace is that of the items, such as `users/ada/facts`.
+         * @description Needs the right to read.
+         */
+        get: operations["get_namespaces_namespace_updates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/updates/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Takes an update of a collection back: deletes the items that it inserted, and gives the others the values that they had before. Items that were changed since stay as they are.
+         * @description Needs the right to write.
+         */
+        post: operations["post_namespaces_namespace_updates_undo"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/recall": {
         parameters: {
             query?: never;
@@ -899,6 +979,29 @@ export interface components {
             /** @description Why it failed last, while it waits to be tried again. */
             retrying: string | null;
         };
+        /** @description An update of a collection that a model made. `Collection::updates` lists them. */
+        CollectionUpdate: {
+            /** @description The time of its commit. */
+            at: components["schemas"]["Time"];
+            /** @description The items that it deleted. */
+            deleted: components["schemas"]["ItemBefore"][];
+            /** @description Its id, for `Collection::undo`. */
+            id: string;
+            /** @description The keys of the new items. */
+            inserted: string[];
+            /**
+             * Format: uint64
+             * @description The number of changes that the model asked for and that were too many.
+             */
+            left_out: number;
+            /** @description True if it was undone. */
+            undone: boolean;
+            /** @description The items whose value it changed. */
+            updated: components["schemas"]["ItemBefore"][];
+        };
+        CollectionUpdates: {
+            updates: components["schemas"]["CollectionUpdate"][];
+        };
         /** @description The content of a message: a text, or parts. */
         Content: string | components["schemas"]["ContentPart"][];
         /** @description A text, or parts: all of `Message`, or all of OpenAI's format. */
@@ -1086,6 +1189,22 @@ export interface components {
              */
             unloads: number;
         };
+        /** @description A batch of a session that a memory block gave up. `Engine::failed_batches` lists them. */
+        FailedBatch: {
+            /**
+             * Format: uint32
+             * @description The number of the batch in its session.
+             */
+            batch: number;
+            /** @description The name of the block. */
+            block: string;
+            /** @description The namespace of the session. */
+            namespace: components["schemas"]["Namespace"];
+            /** @description The reason of the last failure. */
+            reason: string;
+            /** @description The session. */
+            session: string;
+        };
         /**
          * Format: filter
          * @description A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most 1,000 conditions, and 10,000 values in its lists.
@@ -1226,10 +1345,20 @@ export interface components {
             blocks: components["schemas"]["FormingBlock"][];
             /** @description The limits on the tokens of a day that are about this namespace, each for all namespaces at and under its prefix. */
             daily_limits: components["schemas"]["DailyLimit"][];
+            /** @description Whether the language model answers; null without one. */
+            model: components["schemas"]["LanguageModel"] | null;
             /** @description The cursor of the next page of sessions. */
             next: string | null;
             /** @description The sessions that had something for the blocks. */
             sessions: components["schemas"]["FormingSession"][];
+        };
+        FormationOverview: {
+            /** @description The batches that memory blocks gave up. */
+            failed: components["schemas"]["FailedBatch"][];
+            /** @description Whether the language model answers; null without one. */
+            model: components["schemas"]["LanguageModel"] | null;
+            /** @description The cursor of the next page of these. */
+            next: string | null;
         };
         /** @description A memory block for which the model is asked. */
         FormingBlock: {
@@ -1257,7 +1386,7 @@ export interface components {
             namespace: components["schemas"]["Namespace"] | null;
             /**
              * Format: uint64
-             * @description Tokens of the requests that were answered: those that the model's server reports, or else an estimate.
+             * @description Tokens of the requests that were answered: those that the model's server reports, or else, or if it reports none, an estimate.
              */
             prompt_tokens: number;
         };
@@ -1331,6 +1460,13 @@ export interface components {
              * @description Median time of a recall from the serving generation in microseconds, including the embedding of the query.
              */
             serving_p50_us: number | null;
+        };
+        HandedOver: {
+            /**
+             * Format: uint64
+             * @description Batches that are handed over.
+             */
+            batches: number;
         };
         /** @description A message that a recall found. */
         Hit: {
@@ -1410,6 +1546,13 @@ export interface components {
              */
             vectors: number;
         };
+        /** @description An item as it was before an update. */
+        ItemBefore: {
+            /** @description Its key. */
+            key: string;
+            /** @description The value that it had. `null` if that was forgotten since, or the update was undone. */
+            value: unknown;
+        };
         /** @description A recall that the journal noted. */
         JournalEntry: {
             /**
@@ -1477,6 +1620,14 @@ export interface components {
         };
         /** @description The key of a document: 1 to 512 bytes without control characters. */
         Key: string;
+        /** @description Whether the model's server answers, as of the last call. */
+        LanguageModel: {
+            available: boolean;
+            /** @description How it answered then, without what it said about the request. */
+            reason: string | null;
+            /** @description The time of the first call that it did not answer, since the last that it did. */
+            since: components["schemas"]["Time"] | null;
+        };
         /** @description Where the language of a namespace is from. */
         LanguageOrigin: "default" | "guessed" | "set";
         /** @description The vectors that are linked. */
@@ -2327,6 +2478,10 @@ export interface components {
             /** @description The name of the block. */
             block: string;
         };
+        RetryAll: {
+            /** @description Only this namespace and those under it. */
+            prefix?: components["schemas"]["Namespace"] | null;
+        };
         /** @description The role of a message's author, as chat models distinguish them. */
         Role: "system" | "user" | "assistant" | "tool";
         /** @enum {string} */
@@ -2541,6 +2696,19 @@ export interface components {
              */
             ttl_minutes: number | null;
         };
+        /** @description The report of `Collection::undo`: the keys of the items. */
+        UndoReport: {
+            /** @description Items that stay as they are: they were changed or deleted since, or their earlier value was forgotten. */
+            kept: string[];
+            /** @description Items that the update had inserted, and that were deleted. */
+            removed: string[];
+            /** @description Items that have the value again that they had before the update. */
+            restored: string[];
+        };
+        UndoUpdate: {
+            /** @description The id of the update. */
+            id: string;
+        };
         /** @description The kind of thing that a recall finds and that k counts. */
         Unit: "message" | "turn" | "session";
         Why: {
@@ -2716,6 +2884,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FlushReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    get_formation: {
+        parameters: {
+            query?: {
+                /** @description The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too. */
+                cursor?: string;
+                /** @description Items on a page, 1 to 1000. Default: 100. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FormationOverview"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_formation_retry: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A text of the client's own. A repeated request with the same key is answered as the first. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryAll"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandedOver"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -3572,6 +3796,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Ttl"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    get_namespaces_namespace_updates: {
+        parameters: {
+            query?: {
+                /** @description Updates to list, 1 to 1000. Default: 100. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                namespace: components["schemas"]["Namespace"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionUpdates"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_namespaces_namespace_updates_undo: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A text of the client's own. A repeated request with the same key is answered as the first. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                namespace: components["schemas"]["Namespace"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UndoUpdate"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndoReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

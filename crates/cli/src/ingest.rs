@@ -201,8 +201,7 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
     }
     let started = Instant::now();
     let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let secrets = args.remove_secrets.then(Secrets::new);
-    let report = Report::default();
+    let (secrets, report) = (args.remove_secrets.then(Secrets::new), Report::default());
     let mut ingest = Ingest { engine, args, secrets, progress, report, with_language, places: HashMap::new() };
     for file in &args.files {
         let stopped = ingest.path(file);
@@ -389,15 +388,6 @@ impl IngestFile<'_, '_> {
         if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
     }
 
-    /// Returns a message with its namespace, and without its secrets if they are to be removed.
-    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
-        if let Some(secrets) = &self.ingest.secrets {
-            let removed = secrets.replace_in_message(&mut line.message)?.len();
-            self.ingest.report.secrets_removed += removed as u64;
-        }
-        self.reader.place(line)
-    }
-
     /// Leaves out a message, or what is left of a file.
     fn skip(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
         self.ingest.progress.note(&format!("skipped {error:#}"));
@@ -438,6 +428,15 @@ impl IngestFile<'_, '_> {
             self.ingest.report.removed += self.ingest.engine.blocking().delete(&namespace, vec![message.id])?;
         }
         Ok(())
+    }
+
+    /// Returns a message with its namespace, and without its secrets if they are to be removed.
+    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
+        if let Some(secrets) = &self.ingest.secrets {
+            let removed = secrets.replace_in_message(&mut line.message)?.len();
+            self.ingest.report.secrets_removed += removed as u64;
+        }
+        self.reader.place(line)
     }
 
     /// Stores the batch, in one commit.

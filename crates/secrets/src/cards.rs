@@ -72,7 +72,9 @@ fn card(text: &[u8], groups: &[Range<usize>], before: Option<&Range<usize>>) -> 
             break;
         }
         digits.extend(text[group.clone()].iter().map(|digit| digit - b'0'));
-        if !is_letter(Some(group.end)) && !is_in_uuid(&text[group.end..]) && is_number(&digits) {
+        // Two groups with a point between them are a number with a fraction, such as the time in a log.
+        let is_decimal = count == 1 && text[groups[0].end..group.start] == *b".";
+        if !is_decimal && !is_letter(Some(group.end)) && !is_in_uuid(&text[group.end..]) && is_number(&digits) {
             longest = Some(count + 1);
         }
     }

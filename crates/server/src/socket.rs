@@ -70,6 +70,9 @@ impl Note {
         let path = note_path(db)?;
         let name = || path.display().to_string();
         loop {
+            if metadata(&path)?.is_some_and(|found| !found.is_file()) {
+                return Err(anyhow!("{}: the note of a server is a file, and this is none; remove it", name()).into());
+            }
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
             let file = options.open(&path).with_context(name)?;
@@ -91,12 +94,15 @@ impl Note {
                 fs::remove_file(&path).with_context(name)?;
                 continue;
             }
-            file.set_permissions(fs::Permissions::from_mode(0o600)).with_context(name)?;
             let note = Note { file, path: path.clone(), db: db.to_owned() };
-            if let Some(left) = note.file.try_clone().ok().and_then(read) {
+            if is_private(&found)
+                && let Some(left) = note.file.try_clone().ok().and_then(read)
+                && metadata(&left.socket).is_ok_and(|found| found.is_some_and(|found| found.file_type().is_socket()))
+            {
                 // Its server was killed.
-                let _ = metadata(&left.socket)?.filter(is_socket).map(|_| fs::remove_file(&left.socket));
+                let _ = fs::remove_file(&left.socket);
             }
+            note.file.set_permissions(fs::Permissions::from_mode(0o600)).with_context(name)?;
             note.say(PathBuf::new()).with_context(name)?;
             return Ok(note);
         }
@@ -158,7 +164,7 @@ fn find(db: &Path) -> anyhow::Result<Option<(PathBuf, u32)>> {
     let name = || path.display().to_string();
     let of_owner = note.uid() == database.uid() || note.uid() == user()?;
     ensure!(
-        note.is_file() && note.permissions().mode() & 0o077 == 0 && of_owner,
+        note.is_file() && is_private(&note) && of_owner,
         "{} is no note of a server of this user or of the owner of {}; remove it if no server runs",
         name(),
         db.display()
@@ -190,8 +196,9 @@ fn is_same(found: &Metadata, file: &File) -> bool {
     file.metadata().is_ok_and(|own| identity(&own) == identity(found))
 }
 
-fn is_socket(found: &Metadata) -> bool {
-    found.file_type().is_socket()
+/// Returns true if its owner alone can read and write it.
+fn is_private(found: &Metadata) -> bool {
+    found.permissions().mode() & 0o077 == 0
 }
 
 fn identity(found: &Metadata) -> String {
@@ -298,8 +305,7 @@ fn folders() -> anyhow::Result<Vec<PathBuf>> {
 fn bind_in(folder: &Path) -> anyhow::Result<(UnixListener, TempPath)> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::symlink_metadata(folder)?;
-    let is_own = found.is_dir() && found.uid() == user()? && found.permissions().mode() & 0o077 == 0;
-    ensure!(is_own, "not a folder of this user alone");
+    ensure!(found.is_dir() && found.uid() == user()? && is_private(&found), "not a folder of this user alone");
     let mut name = tempfile::Builder::new();
     name.prefix("").suffix(".sock").rand_bytes(12);
     Ok(name.make_in(folder, |path| UnixListener::bind(path))?.into_parts())

@@ -107,7 +107,7 @@ fn one_message_that_is_empty_or_cannot_be_read_costs_no_other() {
             &["x", "y"],
             &[["store[", "x", robot], ["store[", "y", robot]],
         ),
-        ("langchain", format!("[{}]", langchain.join(",\n")), &["x"], &[["-:4", "value 4", robot]]),
+        ("langchain", format!("[{}]", langchain.join(",\n")), &["x"], &[["value 1", "messages[3]", robot]]),
         ("mem0", memories.to_owned(), &["x"], &[["value 4", "memories[0]", "memory is missing"]]),
     ] {
         let db = Db::new();

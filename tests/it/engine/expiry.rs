@@ -64,7 +64,8 @@ fn reads(engine: &Engine) -> Vec<(&'static str, Vec<String>)> {
     vec![
         ("history", sessions.iter().flat_map(|session| of(blocking.history(&space(), session).unwrap())).collect()),
         ("numbered history", {
-            let after = |session| blocking.history_after(&space(), session, None, usize::MAX, usize::MAX).unwrap();
+            let after =
+                |session: &&str| blocking.history_after(&space(), session, None, usize::MAX, usize::MAX).unwrap();
             of(sessions.iter().flat_map(after).map(|placed| placed.message).collect())
         }),
         ("recall", hits(query())),

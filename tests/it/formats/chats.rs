@@ -149,6 +149,7 @@ fn a_line_with_several_messages_is_a_conversation_of_its_own() {
         read(&lines(std::slice::from_ref(&share))).said(),
         [("user", "I keep bees".into()), ("assistant", "Nice".into())]
     );
+    assert_eq!(read(&json!([share, json!({"messages": chat("x")})]).to_string()).texts().len(), 4, "a list of them");
     assert_eq!(sessions(&[share]), ["s"]);
 }
 

@@ -7,7 +7,7 @@ use std::{fs, path::Path, process::Command};
 
 use mnemon::{
     Message,
-    format::{FileReader, Format, ReadOptions, Source},
+    format::{FileReader, ReadOptions, Source},
 };
 use serde_json::Value;
 
@@ -17,8 +17,7 @@ fn read(folder: &Path) -> (Vec<&'static str>, Vec<Message>) {
     let mut source = Source::open(folder).unwrap();
     let (mut formats, mut messages) = (Vec::new(), Vec::new());
     while let Some(mut file) = source.next_file().unwrap() {
-        let format = file.format().unwrap();
-        let format: &'static Format = format.unwrap_or_else(|| panic!("{}: no format is known", file.name));
+        let format = file.format().unwrap().unwrap_or_else(|| panic!("{}: no format is known", file.name));
         formats.push(format.name);
         for found in reader.read(format, file) {
             messages.extend(found.unwrap().messages.into_iter().map(|line| line.unwrap().message));
@@ -36,7 +35,8 @@ fn check(folder: &Path, format: &str) {
     let texts = |message: &Message| message.text().split_whitespace().collect::<Vec<_>>().join(" ");
     let words = |text: &Value| text.as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let listed = || {
-        let read: Vec<String> = messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
+        let read: Vec<String> =
+            messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
         format!("read:\n{}", read.join("\n"))
     };
     assert_eq!(messages.len(), truth.len(), "{place}: the number of messages; {}", listed());
@@ -50,7 +50,9 @@ fn check(folder: &Path, format: &str) {
                 None => text == words(&expected["text"]),
             };
             let has_time = expected["time"].is_null()
-                || message.created_at.is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
+                || message
+                    .created_at
+                    .is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
             let has_session = expected["session"].is_null() || message.session == expected["session"].as_str().unwrap();
             is_text
                 && has_time
@@ -62,8 +64,11 @@ fn check(folder: &Path, format: &str) {
         let at = left.iter().position(|message| is_expected(message));
         let at = at.unwrap_or_else(|| panic!("{place}: {expected} is missing or wrong; {}", listed()));
         assert!(
-            left[..at].iter().all(|before| before.session != left[at].session || before.created_at.is_none() || before.created_at == left[at].created_at),
-            "{place}: {expected} comes too late; {}", listed()
+            left[..at].iter().all(|before| before.session != left[at].session
+                || before.created_at.is_none()
+                || before.created_at == left[at].created_at),
+            "{place}: {expected} comes too late; {}",
+            listed()
         );
         left.remove(at);
     }

@@ -3,8 +3,8 @@
 mod chats;
 mod claude_code;
 mod codex;
-mod generated;
 mod documented;
+mod generated;
 
 use mnemon::{
     Message,
@@ -42,7 +42,7 @@ fn read(text: &str) -> Read {
 }
 
 fn read_with(text: &str, options: ReadOptions) -> Read {
-    let format = Format::detect("file", text.as_bytes()).expect("a known format");
+    let format = Format::detect(text.as_bytes()).expect("a known format");
     read_as(format.name, text, options)
 }
 

@@ -20,7 +20,8 @@ fn lines(name: &str) -> Vec<Value> {
 fn long_answers(db: &Db) -> (Engine, Vec<(Namespace, String)>) {
     let engine = db.open_with(Arc::new(OnnxEmbedder::new(Model::bundled()).unwrap()));
     let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
-    let messages = lines("messages.jsonl").iter().map(|line| {
+    let messages = lines("messages.jsonl");
+    let messages = messages.iter().map(|line| {
         let mut message = Message::new(text(line, "role").parse::<Role>().unwrap(), text(line, "content"));
         message = message.with_id(text(line, "id")).in_session(text(line, "session"));
         (text(line, "namespace").parse().unwrap(), message.at(text(line, "created_at").parse().unwrap()))

@@ -87,6 +87,12 @@ fn of_operation(operation: &str) -> Request {
             ("POST", within("/sessions/t/assemble"), Some(body))
         }
         "get_namespaces_namespace_blocks" => ("GET", within("/blocks?limit=1000"), None),
+        "get_formation" => ("GET", "/v1/formation?limit=1000".to_owned(), None),
+        "post_formation_retry" => ("POST", "/v1/formation/retry".to_owned(), Some(json!({}))),
+        "get_namespaces_namespace_updates" => ("GET", within("/updates?limit=1000"), None),
+        "post_namespaces_namespace_updates_undo" => {
+            ("POST", within("/updates/undo"), Some(json!({ "id": "no such update" })))
+        }
         "get_namespaces_namespace_formation" => ("GET", within("/formation?limit=1000"), None),
         "post_namespaces_namespace_sessions_session_retry" => {
             ("POST", within("/sessions/t/retry"), Some(json!({ "block": "facts" })))

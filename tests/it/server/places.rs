@@ -155,6 +155,15 @@ fn a_note_that_others_can_write_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("is no note of a server of this user"), "{said}");
     fs::remove_file(note(&db.path)).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), note(&db.path)).unwrap();
+    let output = add(&db.path, &[], "not stored");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("is no note of a server"), "{said}");
+    let output = command(&[]).args(["serve", "--private", "--db"]).arg(&db.path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("and this is none"), "{said}");
+    assert!(!folder.path().join("elsewhere").exists());
+    fs::remove_file(note(&db.path)).unwrap();
     // The note of a server that was killed is taken over.
     fs::write(note(&db.path), "").unwrap();
     fs::set_permissions(note(&db.path), fs::Permissions::from_mode(0o600)).unwrap();
