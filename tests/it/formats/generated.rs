@@ -36,7 +36,8 @@ fn check(folder: &Path, format: &str) {
     let texts = |message: &Message| message.text().split_whitespace().collect::<Vec<_>>().join(" ");
     let words = |text: &Value| text.as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let listed = || {
-        let read: Vec<String> = messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
+        let read: Vec<String> =
+            messages.iter().map(|message| format!("{:?} {}", message.name, texts(message))).collect();
         format!("read:\n{}", read.join("\n"))
     };
     assert_eq!(messages.len(), truth.len(), "{place}: the number of messages; {}", listed());
@@ -50,7 +51,9 @@ fn check(folder: &Path, format: &str) {
                 None => text == words(&expected["text"]),
             };
             let has_time = expected["time"].is_null()
-                || message.created_at.is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
+                || message
+                    .created_at
+                    .is_some_and(|time| time.to_string().get(..19) == expected["time"].as_str().unwrap().get(..19));
             let has_session = expected["session"].is_null() || message.session == expected["session"].as_str().unwrap();
             is_text
                 && has_time
@@ -62,8 +65,11 @@ fn check(folder: &Path, format: &str) {
         let at = left.iter().position(|message| is_expected(message));
         let at = at.unwrap_or_else(|| panic!("{place}: {expected} is missing or wrong; {}", listed()));
         assert!(
-            left[..at].iter().all(|before| before.session != left[at].session || before.created_at.is_none() || before.created_at == left[at].created_at),
-            "{place}: {expected} comes too late; {}", listed()
+            left[..at].iter().all(|before| before.session != left[at].session
+                || before.created_at.is_none()
+                || before.created_at == left[at].created_at),
+            "{place}: {expected} comes too late; {}",
+            listed()
         );
         left.remove(at);
     }

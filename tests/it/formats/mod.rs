@@ -3,8 +3,8 @@
 mod chats;
 mod claude_code;
 mod codex;
-mod generated;
 mod documented;
+mod generated;
 
 use mnemon::{
     Message,
