@@ -444,10 +444,10 @@ fn an_interrupted_set_leaves_the_old_session() {
     let history = FileHistory::open(folder.path()).unwrap();
     assert_eq!(texts(&history, "s"), ["one"]);
     assert!(!new.exists(), "taken away");
-    // A set that fails, as its file cannot be made.
+    // A set that fails, as the folder is away.
     let away = folder.path().with_extension("away");
     fs::rename(folder.path(), &away).unwrap();
-    assert!(matches!(history.set("s", &[text("2", "two")]), Err(Error::Storage(_))));
+    assert!(matches!(history.set("s", &[text("2", "two")]), Err(Error::DatabaseMoved { .. })));
     fs::rename(&away, folder.path()).unwrap();
     assert_eq!(texts(&history, "s"), ["one"]);
     // A killed set of this version leaves another name. The file keeps its mode.

@@ -90,9 +90,10 @@ fn a_database_whose_writer_was_killed_is_exported() {
     let db = Db::new();
     assert_eq!(ingest(&db, &[], "{\"namespace\":\"a\",\"role\":\"user\",\"content\":\"The boat is red.\"}\n").code, 0);
     let mut holder = std::process::Command::new(assert_cmd::cargo::cargo_bin!("mnemon"));
-    holder.args(["ingest", "--db"]).arg(&db.path).arg("-").stdin(std::process::Stdio::piped());
-    let mut holder = holder.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
-    while !matches!(mnemon::Engine::open(&db.path), Err(mnemon::Error::DatabaseLocked { .. })) {
+    holder.args(["serve", "--private", "--db"]).arg(&db.path).stderr(std::process::Stdio::null());
+    let mut holder = holder.spawn().unwrap();
+    let note = db.folder.path().join("memory.redb.server");
+    while !fs::read_to_string(&note).is_ok_and(|note| note.contains(".sock")) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     holder.kill().unwrap();

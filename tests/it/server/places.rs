@@ -219,7 +219,9 @@ fn a_server_whose_file_was_moved_is_not_ready() {
     assert_eq!(answer.body["type"], "urn:mnemon:database-moved");
     // A client of this machine starts a server of what has the name now.
     assert_added(&add(&db.path, &[], "stored elsewhere"));
-    end_servers(&db.path);
+    let others = || shim::servers(&db.path).into_iter().filter(|other| *other != server.child.id());
+    others().for_each(|other| shim::send("-TERM", other));
+    until("the end of the other server", || others().next().is_none().then_some(()));
     fs::rename(&moved, &db.path).unwrap();
     assert_eq!(server.get("/ready").status, 200);
     assert_eq!(server.post("/v1/namespaces/a/messages", body).status, 200);

@@ -428,8 +428,9 @@ fn a_server_without_a_folder_for_its_socket_serves_over_tcp() {
     let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut event = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    let listening = event()["listening"].as_str().map(str::to_owned);
+    // It warns before it opens the database.
     let warning = event()["warning"].to_string();
+    let listening = event()["listening"].as_str().map(str::to_owned);
     signal(&child, "TERM");
     assert!(child.wait().unwrap().success());
     assert!(listening.is_some() && warning.contains("no folder") && warning.contains("mnemon mcp"), "{warning}");
