@@ -80,6 +80,7 @@ impl Iterator for Chat<'_> {
 }
 
 impl Chat<'_> {
+    /// Reads a line. A prompt ends at a blank one.
     fn read(&mut self, line: &str, found: &mut Found) {
         if let Some(time) = line.strip_prefix(START) {
             self.end(found);
@@ -91,15 +92,12 @@ impl Chat<'_> {
         }
         let own = line.strip_suffix(END);
         if let Some(typed) = own.and_then(|line| line.strip_prefix(TYPED)) {
-            // A prompt ends at a blank line.
             if self.role != Role::User {
                 self.end(found);
                 self.role = Role::User;
             }
             self.text.push(typed.to_owned());
-        } else if own.is_some_and(|line| line.starts_with(PRINTED)) {
-            self.end(found);
-        } else if line.is_empty() && self.role == Role::User {
+        } else if own.is_some_and(|line| line.starts_with(PRINTED)) || line.is_empty() && self.role == Role::User {
             self.end(found);
         } else {
             if self.role == Role::User {

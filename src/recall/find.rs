@@ -99,7 +99,9 @@ pub(crate) fn find_hits(
         if chosen.len() >= options.k && options.k <= limit || found.is_exhaustive || found.cut_short {
             let mut hits = choice.order(chosen)?;
             let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
-            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language() });
+            // The scores of the other strategies, and of sessions, do not tell how well one message answers.
+            let may_move = options.strategy == RankingStrategy::Hybrid && options.unit != Unit::Session;
+            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language(), may_move });
             let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
@@ -107,7 +109,10 @@ pub(crate) fn find_hits(
             room.budget.iter().for_each(ReadBudget::keep);
             return Ok(found.hits(hits));
         }
-        let last = chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1);
+        let last = match limit {
+            usize::MAX => 0,
+            limit => chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1),
+        };
         kept = (0..).zip(&found.ranked[..last]).map(|(at, ranked)| ((ranked.origin, ranked.seq), at)).collect();
         messages = messages.saturating_mul(WIDENING);
     }
@@ -152,7 +157,8 @@ pub(super) struct Depth {
 }
 
 impl Depth {
-    /// The greatest k for which a search for so many messages is enough.
+    /// The greatest k for which a search for so many messages is enough. `usize::MAX`: any, as the scores of hits are the same in
+    /// each search.
     fn most_hits(options: &QueryOptions, messages: usize) -> usize {
         match options.strategy {
             _ if options.unit == Unit::Session => usize::MAX,

@@ -98,17 +98,25 @@ pub(super) fn weights(pieces: &[Piece], information: &[f32]) -> Vec<f32> {
         _ => says,
     };
     let mut weights: Vec<f32> = pieces.iter().zip(information).map(weight).collect();
+    let mut are_scored: Vec<bool> =
+        pieces.iter().map(|piece| !matches!(piece.kind, PieceKind::Joined { .. })).collect();
     for (at, piece) in pieces.iter().enumerate() {
         if let PieceKind::Joined { question, before } = piece.kind
             && information[before] >= JOINED * information[question]
         {
             weights[at] = information[before];
             (weights[question], weights[before]) = (0.0, 0.0);
+            are_scored[at] = true;
+            (are_scored[question], are_scored[before]) = (false, false);
         }
     }
     let greatest = weights.iter().copied().fold(0.0, f32::max);
-    let scaled = |weight: f32| if greatest > 0.0 { weight / greatest } else { 1.0 };
-    weights.into_iter().map(scaled).map(|weight| if weight < LEAST_WEIGHT { 0.0 } else { weight }).collect()
+    let scaled = |(weight, is_scored): (f32, bool)| match greatest > 0.0 {
+        true => weight / greatest,
+        false => f32::from(u8::from(is_scored)),
+    };
+    let weights = weights.into_iter().zip(are_scored).map(scaled);
+    weights.map(|weight| if weight < LEAST_WEIGHT { 0.0 } else { weight }).collect()
 }
 
 /// Returns the bytes of each sentence and block, without white space around them.
@@ -217,7 +225,7 @@ mod tests {
             let found: Vec<&str> = sentences(text).into_iter().map(|range| &text[range]).collect();
             assert_eq!(found, wanted);
         };
-        check("One. Two! Three?", &["One.", "Two!", "Three?"]);
+        check("First. Two! Three?", &["First.", "Two!", "Three?"]);
         check(
             "What did Dr. Okafor say to J. K. Brown on the 3. Mai, e.g. about me?",
             &["What did Dr. Okafor say to J. K. Brown on the 3. Mai, e.g. about me?"],
@@ -276,6 +284,6 @@ mod tests {
         };
         assert_eq!(rounded([4.0, 4.0, 1.0]), [1.0, 0.4, 0.0, 0.0]);
         assert_eq!(rounded([1.0, 4.0, 1.0]), [0.0, 0.0, 0.0, 1.0]);
-        assert_eq!(rounded([0.0, 0.0, 0.0]), [0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(rounded([0.0, 0.0, 0.0]), [0.0, 0.0, 1.0, 1.0]);
     }
 }

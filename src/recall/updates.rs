@@ -100,6 +100,8 @@ pub(super) struct Subject<'a> {
     /// How rare each of its terms is.
     pub(super) rarity: &'a HashMap<u64, f32>,
     pub(super) language: Language,
+    /// Whether a message may come before what it supersedes.
+    pub(super) may_move: bool,
 }
 
 /// Notes on each of the first hits which earlier ones it supersedes. A hit that says the same in other words comes before
@@ -113,14 +115,16 @@ pub(super) fn bring_up_to_date(hits: &mut [Hit], subject: &Subject) {
     let messages: Vec<&Message> = first.iter().map(|hit| &hit.message).collect();
     let ordered = messages.len().min(ORDERED_DEPTH);
     let same_words = superseding_pairs(&messages, messages.len(), &asked);
-    let other_words = match asked.is_past {
+    let mut other_words = match asked.is_past {
         true => Vec::new(),
         false => changes_in_other_words(&messages[..ordered], &asked, subject),
     };
+    let is_duplicate = |at: usize| first[at].breakdown.duplicate_of.is_some();
+    other_words.retain(|&(later, _)| !is_duplicate(later));
     let is_near = |&(later, earlier): &(usize, usize)| hits[later].score + MARGIN >= hits[earlier].score;
     let near = same_words.iter().copied().filter(|pair| pair.0 < ordered && is_near(pair));
     let mut moves: Vec<(usize, usize)> = near.chain(other_words.iter().copied()).collect();
-    moves.retain(|&(later, earlier)| earlier < later && !asked.is_past);
+    moves.retain(|&(later, earlier)| subject.may_move && earlier < later && !asked.is_past && !is_duplicate(later));
     let mut found: Vec<(usize, String)> = Vec::new();
     for (later, earlier) in same_words.into_iter().chain(other_words) {
         let id = &messages[earlier].id;
@@ -427,7 +431,12 @@ mod tests {
                 let mut hits = order.map(|at| hit((at, texts[at])));
                 bring_up_to_date(
                     &mut hits,
-                    &Subject { question: "what do you know", rarity: &HashMap::new(), language: Language::English },
+                    &Subject {
+                        question: "what do you know",
+                        rarity: &HashMap::new(),
+                        language: Language::English,
+                        may_move: true,
+                    },
                 );
                 for hit in hits {
                     let ids = if wanted && hit.message.id == "1" { vec!["0".to_owned()] } else { Vec::new() };
@@ -459,7 +468,7 @@ mod tests {
             Hit::new(Message::user(texts[at]).with_id(at.to_string()).at(time), 9.0 - gap * at as f32, at + 1)
         };
         let mut hits = [hit(0), hit(1)];
-        bring_up_to_date(&mut hits, &Subject { question, rarity: &rarity, language });
+        bring_up_to_date(&mut hits, &Subject { question, rarity: &rarity, language, may_move: true });
         hits
     }
 
@@ -527,8 +536,15 @@ mod tests {
         let mut hits = [hit("a", "Ada", 1), hit("b", "Bob", 2), hit("c", "Ada", 3)];
         bring_up_to_date(
             &mut hits,
-            &Subject { question: "what do you know", rarity: &HashMap::new(), language: Language::English },
+            &Subject {
+                question: "what do you know",
+                rarity: &HashMap::new(),
+                language: Language::English,
+                may_move: true,
+            },
         );
-        assert_eq!(hits.map(|hit| hit.supersedes), [vec![], vec![], vec!["a".to_owned()]]);
+        let superseding: Vec<_> = hits.iter().filter(|hit| !hit.supersedes.is_empty()).collect();
+        assert_eq!(superseding.len(), 1);
+        assert_eq!((&*superseding[0].message.id, &superseding[0].supersedes), ("c", &vec!["a".to_owned()]));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mnemon::{
     BlockContent, BlockQuery, Hit, MAX_K, MAX_QUERY_BYTES, MemoryBlock, Message, Namespace, Query, RankingStrategy,
-    Result, Retriever, Role, VectorBlock,
+    Result, Retriever, Role, Timestamp, VectorBlock,
 };
 use serde_json::Value;
 
@@ -23,10 +23,15 @@ impl Retriever for Numbers {
     }
 }
 
+/// The time of the last message of the prompt.
+fn asked_at() -> Timestamp {
+    "2024-06-01T00:00:00Z".parse().unwrap()
+}
+
 /// Returns the ids that a block recalls out of so many messages, and its queries.
 fn recalled(block: &VectorBlock, messages: usize) -> (Vec<String>, Vec<Query>) {
     let retriever = Arc::new(Numbers(messages, Mutex::default()));
-    let prompt = vec![Arc::new(message("q", "where is it"))];
+    let prompt = vec![Arc::new(message("q", "where is it").at(asked_at()))];
     let query = BlockQuery::new(namespace("a"), "s", prompt, Arc::clone(&retriever) as _);
     let BlockContent::Quoted(told) = block.get(&Value::Null, &query).unwrap() else { panic!("messages") };
     let queries = std::mem::take(&mut *retriever.1.lock().unwrap());
@@ -42,6 +47,7 @@ fn a_vector_block_takes_the_options_of_a_query() {
     });
     let expected = Query::new("where is it").session("s").role(Role::User).since(time);
     let expected = expected.strategy(RankingStrategy::Dense).k(12);
+    let expected = expected.now(asked_at());
     assert_eq!(recalled(&block, 5), (vec!["0".into(), "1".into()], vec![expected]));
 }
 

@@ -60,6 +60,9 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("history_store", Surface("history store")),
         ("backup", Whole("copies all namespaces")), ("backup_with_key", Whole("copies all namespaces")),
         ("purge", Whole("copies all namespaces")),
+        ("failed_batches", Whole("has names and numbers of namespaces under a prefix, and no text")),
+        ("retry_failed_batches", Whole("hands over batches under a prefix, each to its own blocks")),
+        ("within", Handle), ("check_file", Whole("looks at the file alone")), ("anchor", Whole("names the last commit")),
         ("remove_if_unused", Whole("removes a file in which nothing was stored")),
     ]),
     ("BlockingEngine", &[
@@ -99,7 +102,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("block_state", Surface("block state")), ("change_block", Change("change_block")),
         ("checkpoint", Change("checkpoint")), ("checkpoints", Surface("checkpoints")),
         ("messages_at", Surface("messages at a checkpoint")),
-        ("restore", Change("restore")), ("fork", Change("fork")),
+        ("restore", Change("restore")), ("fork", Change("fork")), ("refine", Change("change_block")),
     ]),
     ("BlockingMemory", &[("change_block", Change("change_block"))]),
     ("EngineExampleSelector", &[
@@ -116,6 +119,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("blocking", Handle), ("add", Surface("collection")), ("get", Surface("document")),
         ("delete", Change("delete of an item")), ("search", Surface("collection")),
         ("update", Change("delete of an item")), ("sources", Surface("collection")),
+        ("updates", Surface("collection")), ("undo", Change("delete of an item")),
     ]),
 ];
 

@@ -373,7 +373,7 @@ fn worktrees_are_their_repository_and_a_folder_that_is_gone_keeps_its_place() {
         assert_eq!(new(&ingest(&db, &[], line)), 1, "{at}");
     }
     let place = format!("code{}", repository.display());
-    assert_eq!(namespaces(&db), [place.clone()]);
+    assert_eq!(namespaces(&db), std::slice::from_ref(&place));
     std::fs::remove_dir_all(&repository).unwrap();
     for line in &lines[..3] {
         assert_eq!(json(&ingest(&db, &[], line).stdout)["unchanged"], 1);

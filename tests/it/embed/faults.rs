@@ -147,7 +147,7 @@ fn a_gpu_that_is_not_there_is_an_error() {
             assert!(matches!(error, Error::DeviceUnavailable { .. }), "{error:?}");
             let text = error.to_string();
             let remedy = if cfg!(feature = "cuda") { "onnxruntime-gpu" } else { "feature `cuda`" };
-            assert!(text.starts_with("GPU 0: ") && text.contains(remedy), "{text}");
+            assert!(text.starts_with("device \"GPU 0\" cannot run models: ") && text.contains(remedy), "{text}");
             return skipped(&format!("vectors of a GPU: {text}"));
         }
     };

@@ -12,8 +12,11 @@ use serde_json::json;
 
 use crate::support::{Db, Hashing, message, namespace};
 
+/// What happens to a file, by its path.
+type Change = fn(&Path);
+
 /// What may happen to the file of an open database, and how it is undone.
-const MOVES: [(&str, fn(&Path), fn(&Path)); 4] = [
+const MOVES: [(&str, Change, Change); 4] = [
     ("moved", |path| fs::rename(path, beside(path)).unwrap(), |path| fs::rename(beside(path), path).unwrap()),
     (
         "replaced by a backup",

@@ -161,7 +161,7 @@ fn what_the_agent_writes_in_the_names_of_others_is_not_read() {
         (line("progress", "p", None, json!({"data": {"type": "agent_progress", "message": {"type": "user"}}})), vec![]),
     ] {
         let expected: Vec<_> = expected.into_iter().map(|(role, text)| (role, text.to_owned())).collect();
-        assert_eq!(read(&lines(&[line.clone()])).said(), expected, "{line}");
+        assert_eq!(read(&lines(std::slice::from_ref(&line))).said(), expected, "{line}");
     }
 }
 

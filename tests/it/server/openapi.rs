@@ -97,7 +97,7 @@ fn sent_events(body: &str) -> Vec<Value> {
 }
 
 /// Where an application has JSON of its own.
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "BatchOperation.value",
     "Block.state",
     "ContentPart.arguments",
@@ -105,6 +105,7 @@ const OWN: [&str; 14] = [
     "Filter",
     "FoundDocument.value",
     "Hit.metadata",
+    "ItemBefore.value",
     "JournalEntry.options",
     "Message.metadata",
     "MessageInput.reasoning",

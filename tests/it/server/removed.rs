@@ -33,9 +33,12 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// How often each word was asked for, and the words that were released.
+type Words = (HashMap<String, usize>, HashSet<String>);
+
 /// A model that repeats the words that it is shown, when they are released.
 #[derive(Clone, Default)]
-struct Gate(Arc<Mutex<(HashMap<String, usize>, HashSet<String>)>>);
+struct Gate(Arc<Mutex<Words>>);
 
 impl Gate {
     fn answer(&self, request: &RecordedRequest) -> Reply {

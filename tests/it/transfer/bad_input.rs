@@ -120,7 +120,8 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
 
 #[test]
 fn a_line_of_a_newer_version_is_an_error_that_names_the_version() {
-    let engine = Db::new().open();
+    let db = Db::new();
+    let engine = db.open();
     let (version, own) = ("99.1.0", env!("CARGO_PKG_VERSION"));
     let newer = sound().replacen("\"mnemon\":\"0.2.0\"", &format!("\"mnemon\":\"{version}\""), 1);
     for changed in [
@@ -150,7 +151,8 @@ fn errors_of_the_file_are_passed_on() {
             Ok(())
         }
     }
-    let engine = Db::new().open();
+    let db = Db::new();
+    let engine = db.open();
     let error = engine.blocking().import(BufReader::new(Broken)).unwrap_err();
     assert!(format!("{error:?}").contains("the disk is gone"));
     let error = engine.blocking().export_all(Broken).unwrap_err();
