@@ -157,6 +157,6 @@ mod tests {
     fn values_count_as_what_they_take() {
         assert_eq!(json_bytes("\"a, {[\\\" ]\""), 11);
         assert_eq!(json_bytes("[1,2]"), 5 + 2 * ELEMENT);
-        assert_eq!(json_bytes("{\"a\":1,\"b\":[]}"), 16 + OBJECT + 2 * ELEMENT);
+        assert_eq!(json_bytes("{\"a\":1,\"b\":[]}"), 14 + OBJECT + 2 * ELEMENT);
     }
 }

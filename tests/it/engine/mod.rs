@@ -193,7 +193,9 @@ fn excluded_messages_do_not_change_the_order_of_the_others() {
     let engine = db.open_with(Arc::new(embedder));
     let messages = (0..90).map(|i| {
         let role = if i % 3 == 0 { Role::Assistant } else { Role::User };
-        Message::new(role, format!("word{i} same ").repeat(1 + 7 * usize::from(i % 5 == 0))).with_id(format!("m{i}"))
+        let text = format!("word{i} same ").repeat(1 + 7 * usize::from(i % 5 == 0));
+        // Of one time, so that none supersedes another.
+        Message::new(role, text).with_id(format!("m{i}")).at("2024-05-01T00:00:00Z".parse().unwrap())
     });
     engine.blocking().put(&space, messages.collect()).unwrap();
     engine.blocking().flush().unwrap();

@@ -88,6 +88,8 @@ fn a_session_is_ranked_by_its_best_messages_together() {
     for hit in recall(&engine, query().k(100)) {
         odds.entry(hit.message.session).or_default().push(f64::from(hit.score).exp());
     }
+    // A message that supersedes another comes before it, whatever their scores are.
+    odds.values_mut().for_each(|odds| odds.sort_by(|a, b| b.total_cmp(a)));
     let of_five = |odds: &[f64]| odds.iter().take(5).sum::<f64>().ln() as f32;
     let mut wanted: Vec<(String, f32)> = odds.iter().map(|(name, odds)| (name.clone(), of_five(odds))).collect();
     wanted.sort_by(|a, b| b.1.total_cmp(&a.1));

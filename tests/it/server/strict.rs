@@ -38,6 +38,7 @@ pub(super) fn body(operation: &str) -> Value {
         }
         "post_namespaces_namespace_sessions_session_retry" => json!({ "block": "facts" }),
         "post_namespaces_namespace_sessions_session_refine" => json!({ "block": "rules", "version": 0 }),
+        "post_namespaces_namespace_updates_undo" => json!({ "id": "u" }),
         "post_formation_retry" => json!({ "prefix": "a" }),
         "post_namespaces_namespace_recall" => json!({ "query": "x", "filter": { "a": { "$eq": 1 } } }),
         "post_recall" => json!({ "query": "x", "under": ["a"] }),
