@@ -1,7 +1,7 @@
 //! The Unix socket of a database's server: `mnemon mcp` connects its client's stdio to MCP over it, and `mnemon hook` sends
 //! requests of HTTP. Which of them a client speaks is known by its first byte: a message of MCP is a JSON object.
 //!
-//! The server and its clients may have different environments, so they meet at the database itself: a [`Note`] beside it
+//! The server and its clients may have different environments, so they meet at the database itself: a note beside it
 //! says where the socket is. A process has the note locked from before it opens the database until after it closed it, so
 //! that one server at a time starts, runs or ends. The socket is in a folder that only its user can enter, so it needs no
 //! tokens, and its clients are the owner.
