@@ -19,6 +19,8 @@ const ASIDE: [&str; 5] =
 /// Types of lines without a session.
 const TYPES: [&str; 3] = ["summary", "file-history-snapshot", "file-history-delta"];
 /// What stands before the words with which a person refused a call.
+/// What Claude Code writes for a person who chose to talk about the questions first, and said nothing yet (seen in 2.1.332).
+const CHAT_ABOUT_QUESTIONS: &str = "The user wants to clarify these questions.";
 const REFUSALS: [&str; 2] = ["the user said:\n", "The user provided the following reason for the rejection:"];
 /// What the agent adds to such words.
 const AFTER_REFUSAL: &str = "\n\nNote: The user's next message may contain";
@@ -268,7 +270,7 @@ fn is_person(line: &Value) -> Option<bool> {
 fn refusal(text: &str) -> Option<&str> {
     let (_, words) = REFUSALS.iter().find_map(|before| text.split_once(before))?;
     let words = words.split(AFTER_REFUSAL).next().unwrap_or_default().trim();
-    (!words.is_empty()).then_some(words)
+    (!words.is_empty() && !words.starts_with(CHAT_ABOUT_QUESTIONS)).then_some(words)
 }
 
 /// Returns the questions of a call, and their answers with the notes of the person.

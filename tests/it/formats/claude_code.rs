@@ -99,6 +99,13 @@ fn answers_refusals_commands_and_agreed_plans_are_read_with_the_question() {
         result("r5", "t5", false, "User has approved your plan."),
         user("u6", None, command),
         user("u7", None, bare),
+        call("t7", "AskUserQuestion", questions.clone()),
+        result(
+            "r7",
+            "t7",
+            true,
+            "The user doesn't want to proceed. the user said:\nThe user wants to clarify these questions.\n    This means they may have more.",
+        ),
         call("t8", "Bash", json!({"command": "ls"})),
         result("r8", "t8", true, "ls: no such file"),
     ]);
