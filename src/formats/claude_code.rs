@@ -18,9 +18,9 @@ const ASIDE: [&str; 5] =
     ["isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage"];
 /// Types of lines without a session.
 const TYPES: [&str; 3] = ["summary", "file-history-snapshot", "file-history-delta"];
-/// What stands before the words with which a person refused a call.
 /// What Claude Code writes for a person who chose to talk about the questions first, and said nothing yet (seen in 2.1.332).
 const CHAT_ABOUT_QUESTIONS: &str = "The user wants to clarify these questions.";
+/// What stands before the words with which a person refused a call.
 const REFUSALS: [&str; 2] = ["the user said:\n", "The user provided the following reason for the rejection:"];
 /// What the agent adds to such words.
 const AFTER_REFUSAL: &str = "\n\nNote: The user's next message may contain";
