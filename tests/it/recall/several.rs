@@ -199,7 +199,7 @@ fn a_weight_moves_the_messages_of_a_namespace_up_or_down() {
         }
     }
     let hit = &recall(heavy(), RankingStrategy::Hybrid)[0];
-    assert!((hit.breakdown.weight - 2.0f32.ln()).abs() < 1e-6);
+    assert!((hit.breakdown.weight - 1.2f32.ln()).abs() < 1e-6);
 }
 
 #[test]

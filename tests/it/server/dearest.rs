@@ -318,9 +318,6 @@ fn the_dearest_request_of_each_route_and_tool_is_bounded() {
     let (_, longest, ..) = rows.iter().max_by_key(|row| row.1).unwrap();
     let (_, _, most, _) = rows.iter().max_by_key(|row| row.2).unwrap();
     assert!(*longest < LONGEST && *most < MOST, "{longest:?} {most} bytes");
-    // There is no update of that id.
-    let is_refused = |name: &str| name == "post_namespaces_namespace_updates_undo";
-    let failed: Vec<_> =
-        rows.iter().filter(|row| row.3 >= 500 || (row.3 == 400 || row.3 == 422) && !is_refused(&row.0)).collect();
+    let failed: Vec<_> = rows.iter().filter(|row| row.3 >= 500 || row.3 == 400 || row.3 == 422).collect();
     assert!(failed.is_empty(), "{failed:?}");
 }

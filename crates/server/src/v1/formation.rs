@@ -8,7 +8,7 @@ use axum::{
     http::Method,
 };
 use mnemon::{
-    Collection,
+    Collection, Error,
     knowledge::{CollectionUpdate, UndoReport},
     memory::{BlockStatus, FailedBatch},
 };
@@ -258,7 +258,13 @@ async fn undo(
     PathNamespace(namespace): PathNamespace,
     Json(Undo { id }): Json<Undo>,
 ) -> Result<Json<UndoReport>, Problem> {
-    Ok(Json(Collection::new(&app.engine, &namespace).undo(&id).await?))
+    let undone = Collection::new(&app.engine, &namespace).undo(&id).await;
+    Ok(Json(undone.map_err(|error| match error {
+        Error::InvalidQuery { .. } => {
+            Problem::not_found("there is no update of this id that is to be undone; list its updates")
+        }
+        error => error.into(),
+    })?))
 }
 
 #[derive(Deserialize, JsonSchema)]
