@@ -648,6 +648,7 @@ impl Error {
         Error::InvalidMessage { reason: without_label(reason.into(), "invalid message: ") }
     }
 
+    #[cfg(feature = "formats")]
     pub(crate) fn file(file: &str, line: u64, reason: impl Into<String>) -> Self {
         Error::InvalidFile { file: file.to_owned(), line, reason: reason.into() }
     }

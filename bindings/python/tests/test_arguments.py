@@ -509,7 +509,7 @@ def test_the_docs_of_settings_and_errors_stand_here() -> None:
         assert "Default: " in field, name
     source = (Path(__file__).parents[1] / "src" / "config.rs").read_text()
     names = set(re.findall(r'^        "(\w+)" =>', source, re.MULTILINE))
-    assert names == {field.partition("`")[0] for field in Config.__doc__.split("- `")[1:]} and len(names) == 28
+    assert names == {field.partition("`")[0] for field in Config.__doc__.split("- `")[1:]} and len(names) == 30
     for name, error in vars(mnemon).items():
         if isinstance(error, type) and issubclass(error, MnemonError):
             assert error.__doc__ and "crate" not in error.__doc__ and error.__module__ == "mnemon._errors", name

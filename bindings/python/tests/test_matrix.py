@@ -248,6 +248,7 @@ METHODS_LEFT_OUT = {
     "embed_documents", "embed_query", "replay", "versions", "import_from", "reindex", "rollback",  # `test_engine`, `test_models`.
     "namespace", "set", "reset", "restore", "retry_failed", "block_state", "change_block",  # `test_memory`.
     "add_step", "steps",  # `test_memory`.
+    "anchor",  # `test_engine`.
 }
 
 
