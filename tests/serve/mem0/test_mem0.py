@@ -385,7 +385,8 @@ def test_pages_and_batches_are_bounded_in_bytes(client, user):
     assert len(client.get_all(filters={"user_id": user}, page_size=20)["results"]) == 20
     with pytest.raises(ValidationError, match="fewer"):
         client.batch_update([{"memory_id": id, "metadata": {"a": 1}} for id in ids])
-    client.batch_update([{"memory_id": id, "text": "short"} for id in ids])
+    for some in [ids[:20], ids[20:]]:
+        client.batch_update([{"memory_id": id, "text": "short"} for id in some])
     assert client.get_all(filters={"user_id": user})["count"] == 35
 
 
