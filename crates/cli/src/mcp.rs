@@ -38,7 +38,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(15);
 const LAST_ANSWERS: Duration = Duration::from_secs(60);
 /// The id of the requests that ask the server whether it lives.
 const PING: &str = "mnemon-mcp-ping";
-/// What is unknown about a call without an answer.
+/// The part of an error that says which effects of an unanswered call are unknown.
 const STORED_OR_NOT: &str = "what was to change is stored or not, so look before you repeat it";
 
 /// Give an MCP client the memory of a database, over stdio.
@@ -113,7 +113,7 @@ struct Request {
     line: String,
 }
 
-/// What happens next.
+/// The next event that the shim acts on.
 enum Event {
     /// The client said a line, or says no more.
     Said(Option<Vec<u8>>),

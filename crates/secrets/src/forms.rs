@@ -122,7 +122,7 @@ const PREFIXED: &[(&str, &str)] = &[
 /// Where a word begins and ends. An underscore may stand there, which emphasizes it.
 const BEGIN: &str = r"(?-u:\b{start-half}|_)";
 const END: &str = r"(?-u:\b{end-half}|_)";
-/// What stands between the name of a value and the value, in languages of programs, in headers and in JSON.
+/// The separator between the name of a value and the value, in programs, in headers and in JSON.
 const IS: &str = r#"(?:["'`\])]{0,2}[ \t]{0,3}(?:=>|:=|->|[:=])[ \t]{0,3}|["'][ \t]?,[ \t]?)"#;
 const PASSWORD_NAME: &str = r"(?i-u:password|passwd|passphrase|pwd|(?:\b{start-half}|[_.-])pass)";
 const KEY_NAME: &str = r"(?i-u:(?:api|access|account|auth|secret|private|encryption|signing|master|shared|subscription|client|app|consumer|webhook|refresh|bearer|bot)[ _.-]?(?:access[ _.-]?)?(?:key|token|secret)|secret|token|authorization|credential)";
@@ -215,13 +215,13 @@ fn given(found: &str) -> Option<usize> {
     (with_letter(found).is_some() && !found.starts_with(REFERENCES)).then_some(found.len())
 }
 
-/// What follows the word for a kind of authorization, unless it is a word too.
+/// Returns the length of the credentials after the word for a kind of authorization, unless they are a word too.
 fn opaque(found: &str) -> Option<usize> {
     let is_word = found.chars().skip(1).all(|c| !c.is_ascii_digit() && !c.is_ascii_uppercase());
     (!is_word && !is_identifier(found) || found.len() >= 40).then_some(found.len())
 }
 
-/// What nobody would write by hand: letters and digits, and not the same ones again and again.
+/// Returns the length of a value that looks random: it has letters and digits, and does not repeat the same ones.
 fn made_by_machine(found: &str) -> Option<usize> {
     let mut different = [false; 256];
     found.bytes().for_each(|byte| different[usize::from(byte)] = true);

@@ -5,7 +5,7 @@
 //! `forms` has the forms of secrets, `cards` the numbers of cards, `reading` decodes what hides them. A password in a
 //! sentence has no form and is not found.
 //!
-//! What says whose memory something is about is never replaced: a mark for the ids of two users would make one of them.
+//! Ids of users, sessions and the like are never replaced: a mark for the ids of two users would make one of them.
 
 #![forbid(unsafe_code)]
 

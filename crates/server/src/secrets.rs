@@ -1,6 +1,6 @@
 //! `--remove-secrets`: secrets are replaced in what comes in, and their kinds are counted.
 //!
-//! What is stored came in a request or is an answer of the language model. A request over HTTP passes `guard`, a call of a
+//! Everything stored came in a request or is an answer of the language model. A request over HTTP passes `guard`, a call of a
 //! tool over the socket passes `mcp`, and an answer of the model passes `formation::usage`, before anything else is done
 //! with it. So no secret is stored, searched, noted in the journal or given to a model.
 

@@ -52,7 +52,7 @@ pub(crate) struct Note {
     db: PathBuf,
 }
 
-/// What a note says.
+/// The contents of the note beside a database.
 #[derive(Default, Serialize, Deserialize)]
 struct Content {
     process: u32,
