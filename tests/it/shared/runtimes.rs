@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, io::Cursor, ops::ControlFlow, path::Path, sync::Arc};
 
 use mnemon::{
-    BufferLimits, DocumentNamespaces, DocumentOperation, DocumentOptions, DocumentSearch, Engine, Forget, Freshness,
-    Language, Memory, Message, MessageUpdate, Query, ReindexOptions, Scope, StaticBlock,
+    BufferLimits, ChatAnswer, ChatFuture, ChatModel, ChatRequest, DocumentNamespaces, DocumentOperation,
+    DocumentOptions, DocumentSearch, Engine, Forget, Freshness, InstructionBlock, Language, Memory, Message,
+    MessageUpdate, Query, ReindexOptions, Scope, StaticBlock,
 };
 use serde_json::{Map, json};
 
@@ -37,6 +38,19 @@ fn messages(count: usize) -> Vec<Message> {
 fn opened_memory(engine: &Engine, session: &str) -> Memory {
     let memory = engine.memory(&namespace("acme/ada"), session).limits(BufferLimits::new(60, 0.7, 10).unwrap());
     memory.message_counter(words()).block(StaticBlock::new("about", "Ada")).open().unwrap()
+}
+
+/// A model that gives one answer.
+struct Brief;
+
+impl ChatModel for Brief {
+    fn chat<'a>(&'a self, request: &'a ChatRequest) -> ChatFuture<'a> {
+        Box::pin(std::future::ready(self.chat_blocking(request)))
+    }
+
+    fn chat_blocking(&self, _: &ChatRequest) -> mnemon::Result<ChatAnswer> {
+        Ok(Message::assistant("Be brief.").into())
+    }
 }
 
 /// All methods for threads that may wait, on this thread.
@@ -102,6 +116,8 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         reindex => calls_of.reindex(Arc::new(Hashing::new(16)), ReindexOptions::default(), go_on).unwrap();
         rollback => calls_of.rollback(model(), go_on).unwrap();
         drop_previous => calls_of.drop_previous().unwrap();
+        failed_batches => calls_of.failed_batches(None).unwrap();
+        retry_failed_batches => calls_of.retry_failed_batches(None).unwrap();
         backup => calls_of.backup(folder.join("backup.redb"));
         purge => calls_of.purge().unwrap();
         remove_if_unused => calls_of.remove_if_unused().unwrap();
@@ -135,6 +151,7 @@ fn blocking_memory(engine: &Engine) -> BTreeSet<&'static str> {
         status => calls_of.status().unwrap();
         retry_failed => calls_of.retry_failed("about").unwrap();
         block_state => calls_of.block_state("about").unwrap();
+        refine => calls_of.refine(&InstructionBlock::new("about", "Be kind.", Brief), "shorter", 1);
         change_block => calls_of.change_block("about", |state| Ok(state.clone()));
         set => calls_of.set(vec![Message::user("other")]).unwrap();
         clear => calls_of.clear().unwrap();
@@ -205,6 +222,8 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.reindex(Arc::new(Hashing::new(16)), ReindexOptions::default(), go_on).await.unwrap();
     engine.rollback(Arc::new(Hashing::new(32)), go_on).await.unwrap();
     engine.drop_previous().await.unwrap();
+    engine.failed_batches(None).await.unwrap();
+    engine.retry_failed_batches(None).await.unwrap();
     let _ = engine.backup(folder.join("awaited.redb")).await;
     engine.purge().await.unwrap();
     engine.remove_if_unused().await.unwrap();
