@@ -128,10 +128,12 @@ faketime: # a library that gives a process another clock, from the distribution
 test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
 	$(TEST) --test it -- shared:: matrix::with_postgres:: server::several_machines:: --test-threads 2
 
-# MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts.
+# MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts, MNEMON_SHARED_RESTORES how often a backup of the
+# database is restored, or a clone of it used.
 soak-postgres: postgres faketime ## the faults of test-postgres, many more of them (default: 5000; MNEMON_SHARED_SEED for another run)
 	MNEMON_SHARED_FAULTS=$(or $(MNEMON_SHARED_FAULTS),5000) MNEMON_UNSHARE_ROUNDS=$(or $(MNEMON_UNSHARE_ROUNDS),100) \
-		$(TEST) --test it -- --nocapture shared::faults::three_machines shared::unshare::what_another
+		MNEMON_SHARED_RESTORES=$(or $(MNEMON_SHARED_RESTORES),1000) \
+		$(TEST) --test it -- --nocapture shared::faults::three_machines shared::unshare::what_another shared::restore::machines
 
 # The short form is compiled as the tests are, which it may share, and says nothing about speed.
 BENCH_SHARED := $(CARGO) bench --quiet -p mnemon-bench --bench shared $(if $(SHORT),--profile dev $(PACKAGES),--features postgres) --

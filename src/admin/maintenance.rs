@@ -145,6 +145,17 @@ impl DatabaseFile {
         }
     }
 
+    /// Returns what this replica of a shared database had and the database lost, in a fail-over or by the restore of a
+    /// backup, and what the replica had deleted and is there again: an object of JSON each, with its `namespace`, `table`
+    /// and columns, and `lost`, which is `row` or `deletion`. Nothing of it is served or stored again by itself. Entries
+    /// stay until something is forgotten in their namespace, or the file is deleted.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_read_only`](crate::Engine::open_read_only), except those of its model.
+    pub fn lost(&self) -> Result<Vec<String>> {
+        self.read(|snapshot| snapshot.lost_rows().lines())
+    }
+
     /// Same as [`Engine::backup`](crate::Engine::backup) on a database that no process has open. The new file has the
     /// same key.
     ///

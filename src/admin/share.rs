@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Result, impl_debug},
     ids::Namespace,
     shared::{Fence, Postgres, Pushed, Upstream},
-    store::{self, COMMON, Change, Names, Outcome, Sharing, Store, Target, TransferReport},
+    store::{self, COMMON, Change, History, Names, Outcome, Sharing, Store, Target, TransferReport},
 };
 
 /// The factor by which the time limit for a whole namespace is longer than that for one change.
@@ -90,13 +90,13 @@ fn share_common(store: &Store, upstream: &Postgres) -> Result<()> {
 
 /// Returns true if the shared database has exactly this change.
 fn is_there(upstream: &Postgres, change: &Change) -> Result<bool> {
-    let since = if change.namespace == COMMON { change.base } else { 0 };
-    let Some(mut found) = upstream.pull(&change.namespace, since)? else { return Ok(false) };
+    let base = if change.namespace == COMMON { vec![change.base] } else { Vec::new() };
+    let Some(mut found) = upstream.pull(&change.namespace, &History(base))? else { return Ok(false) };
     let mut rows = change.rows.clone();
     for rows in [&mut rows, &mut found.rows] {
         rows.sort_by_key(|row| (row.table, format!("{:?}", row.key)));
     }
-    Ok(found.version == change.version && found.head == change.head && found.rows == rows)
+    Ok(found.version.number == change.version.number && found.head == change.head && found.rows == rows)
 }
 
 /// The most attempts to delete a namespace while other machines change the legal holds and the audit.
@@ -191,8 +191,8 @@ impl Unshared {
 
 /// Pulls a namespace from the shared database into a replica.
 fn fetch(upstream: &Postgres, replica: &Store, name: &str) -> Result<()> {
-    let since = replica.read()?.versions().get(name)?;
-    match upstream.pull(name, since)? {
+    let history = replica.read()?.versions().history(name)?;
+    match upstream.pull(name, &history)? {
         Some(change) => {
             replica.commit(Target::Replica, |transaction| transaction.apply_changes().apply(&change)).map(drop)
         }

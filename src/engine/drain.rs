@@ -101,7 +101,7 @@ pub(super) fn drain(
         if !waiting.is_empty() {
             let made = embed_all(&*to.embedder, &snapshot, &waiting, &mut drained.refused)?;
             if let Some((replica, _)) = replica {
-                replica.offer(&*to.embedder, &snapshot, &made.embedded, &leases);
+                replica.offer(&*to.embedder, &snapshot, &waiting, &made.embedded, &leases);
             }
             batch.append(made);
         }

@@ -28,9 +28,11 @@ use crate::{
     ids::{Namespace, NamespaceId},
     recall::{Query, Seen},
     shared::{Answer, Notified, Question, Told},
-    store::{COMMON, Change, Transaction},
+    store::{COMMON, Change, Transaction, Version},
 };
 
+/// The time between two looks whether somebody calls an engine that nobody called for long.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long reads that need not be the latest wait for a shared database from which nothing at all is heard.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -42,7 +44,7 @@ impl Core {
     pub(super) async fn refresh_for(&self, namespace: &Namespace, query: &Query) -> Result<Option<Seen>> {
         let Some(replica) = &self.shared.replica else { return Ok(None) };
         self.refresh(namespace, query.freshness).await?;
-        let version = self.shared.store.read()?.versions().get(namespace.as_str())?;
+        let version = self.shared.store.read()?.versions().get(namespace.as_str())?.number;
         let age = replica.fresh_since(namespace.as_str()).map(|fresh| fresh.elapsed());
         Ok(Some(Seen { version, age }))
     }
@@ -69,11 +71,16 @@ impl Core {
             Ok(None) => return Ok(()),
             Err(error) => return unless_behind(freshness, error),
         };
-        for (name, version, exists) in found.namespaces.iter() {
+        // The primary may have lost those that are here and were not found.
+        let here = self.shared.store.read()?.versions().names(prefix.map(Namespace::as_str))?;
+        let names: HashSet<&str> = found.namespaces.iter().map(|(name, ..)| name.as_str()).collect();
+        let lost = here.into_iter().filter(|name| !names.contains(name.as_str()));
+        let lost: Vec<(String, Version, bool)> = lost.map(|name| (name, Version::NONE, false)).collect();
+        for (name, version, exists) in found.namespaces.iter().chain(&lost) {
             let known = self.shared.store.read()?.versions().get(name)?;
-            if known < *version && (*exists || known > 0) {
+            if known != *version && (*exists || known != Version::NONE) {
                 let asking = self.ask(replica, Subject::Namespace(name.clone()), |sent| sent >= found.sent);
-                match asking.heard(!is_latest && known > 0).await {
+                match asking.heard(!is_latest && known != Version::NONE).await {
                     Ok(Some(_)) => {}
                     Ok(None) => return Ok(()),
                     Err(error) => return unless_behind(freshness, error),
@@ -113,7 +120,8 @@ impl Core {
             return Ok(());
         }
         // What never was here may be empty for no other reason than that nobody answers yet.
-        let is_here = replica.fresh_since(name).is_some() || self.shared.store.read()?.versions().get(name)? > 0;
+        let is_here =
+            replica.fresh_since(name).is_some() || self.shared.store.read()?.versions().get(name)? != Version::NONE;
         let heard = asking.heard(is_here && freshness != Freshness::Latest).await;
         heard.map(drop).or_else(|error| unless_behind(freshness, error))
     }
@@ -152,8 +160,8 @@ impl Core {
         let asks = match &question.asked.about {
             Subject::Under(prefix) => Ok(Question::Namespaces { prefix: prefix.clone() }),
             Subject::Namespace(name) => {
-                let since = self.shared.store.read().and_then(|snapshot| snapshot.versions().get(name));
-                since.map(|since| Question::Changes { namespace: name.clone(), since })
+                let history = self.shared.store.read().and_then(|snapshot| snapshot.versions().history(name));
+                history.map(|history| Question::Changes { namespace: name.clone(), history })
             }
         };
         match asks {
@@ -186,7 +194,7 @@ impl Core {
     }
 
     /// Ends a question, and sends the next one about the same. If it was not answered, the next one ends with it.
-    fn end(&self, replica: &Replica, asked: &OpenQuestion, end: Result<Vec<(String, u64, bool)>>) {
+    fn end(&self, replica: &Replica, asked: &OpenQuestion, end: Result<Vec<(String, Version, bool)>>) {
         let is_answered = !matches!(end, Err(Error::SharedDatabase { .. }));
         let Some((sent, next)) = replica.questions.close(asked, is_answered) else { return };
         if let (Ok(_), Subject::Namespace(name)) = (&end, &asked.about) {
@@ -337,8 +345,13 @@ fn run_pulls(core: &Weak<Core>, replica: &Replica, notices: &mpsc::Receiver<Opti
         let worked = match announced {
             Some(buckets) => core.pull_used(replica, |bucket| buckets.contains(&bucket)),
             None => {
-                next_poll = Instant::now() + replica.poll();
-                replica.renew().and_then(|()| core.pull_used(replica, |_| true)).and_then(|()| core.follow(replica))
+                let is_awake = replica.is_awake();
+                next_poll = Instant::now() + if is_awake { replica.poll() } else { LOOK };
+                if !is_awake {
+                    continue;
+                }
+                let pulled = replica.renew().and_then(|()| core.pull_used(replica, |_| true));
+                pulled.and_then(|()| if replica.asks_model() { core.follow(replica) } else { Ok(()) })
             }
         };
         if let Err(error) = worked {
@@ -355,11 +368,11 @@ impl Core {
         if names.is_empty() {
             return Ok(());
         }
-        let versions: HashMap<String, u64> =
+        let versions: HashMap<String, Version> =
             replica.record_answer(replica.upstream.versions(&names))?.into_iter().collect();
         for name in names {
             let known = self.shared.store.read()?.versions().get(&name)?;
-            if versions.get(&name).is_some_and(|version| *version > known) {
+            if versions.get(&name).copied().unwrap_or_default() != known {
                 self.pull(&name, now)?;
             }
             replica.mark_fresh(&name, now);

@@ -14,7 +14,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    store::Version,
+};
 
 /// The subject of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +60,7 @@ enum Progress {
 pub(super) struct QuestionAnswer {
     pub(super) sent: Instant,
     /// The name and version of each namespace, and whether it exists, if that was asked.
-    pub(super) namespaces: Arc<[(String, u64, bool)]>,
+    pub(super) namespaces: Arc<[(String, Version, bool)]>,
 }
 
 /// A wait for a question.

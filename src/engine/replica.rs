@@ -29,6 +29,12 @@ const FOLLOW: Duration = Duration::from_secs(60);
 /// The least and the longest time between two rounds of asking for versions.
 const POLL: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
+/// The time without a call after which nothing is sent to the shared database, so that one that is paid by the hour may
+/// stop.
+const ASLEEP: Duration = Duration::from_secs(120);
+/// The time between two questions which model serves.
+const MODEL: Duration = Duration::from_secs(5);
+
 /// The engine's file as a replica of a shared database.
 pub(super) struct Replica {
     pub(super) upstream: Arc<dyn Upstream>,
@@ -45,6 +51,10 @@ struct State {
     kept: Vec<Lease>,
     /// When the shared database last failed to answer, unless it has answered since.
     failed: Option<Instant>,
+    /// When the engine last asked the shared database, or stored something in it, for a call.
+    called: Option<Instant>,
+    /// When it was last asked which model serves.
+    asked_model: Option<Instant>,
     /// Whether this machine follows the model that serves on the others.
     follows: bool,
     /// The model that this machine last began to move to, and when.
@@ -95,7 +105,9 @@ pub(super) enum Need {
 
 impl Replica {
     pub(super) fn new(upstream: Arc<dyn Upstream>, freshness: Freshness) -> Self {
-        let (names, questions, state) = Default::default();
+        let called = (freshness != Freshness::Local).then(Instant::now);
+        let state = Mutex::new(State { called, ..State::default() });
+        let (names, questions) = Default::default();
         Replica { upstream, freshness, names, questions, state }
     }
 
@@ -144,6 +156,7 @@ impl Replica {
         change: &mut dyn FnMut(&Transaction) -> Result<()>,
         publish: &dyn Fn(Effects),
     ) -> Result<()> {
+        self.is_called();
         let until = Instant::now() + self.upstream.timeout();
         loop {
             let mut behind = Vec::new();
@@ -168,8 +181,8 @@ impl Replica {
 
     /// Pulls a namespace on the writer's thread.
     fn pull_here(&self, store: &Store, namespace: &str, publish: &dyn Fn(Effects)) -> Result<()> {
-        let since = store.read()?.versions().get(namespace)?;
-        let Some(change) = self.record_answer(self.upstream.pull(namespace, since))? else { return Ok(()) };
+        let history = store.read()?.versions().history(namespace)?;
+        let Some(change) = self.record_answer(self.upstream.pull(namespace, &history))? else { return Ok(()) };
         let pulled = store.commit(Target::Replica, |transaction| {
             transaction.apply_changes().apply(&change)?;
             Ok(transaction.take_effects())
@@ -197,6 +210,31 @@ impl Replica {
         is_new
     }
 
+    /// Notes that a call needs the shared database.
+    fn is_called(&self) {
+        self.state.lock().called = Some(Instant::now());
+        self.upstream.set_awake(true);
+    }
+
+    /// Returns false if nobody has called for long, and no work is under way: then nothing is sent.
+    pub(super) fn is_awake(&self) -> bool {
+        let state = self.state.lock();
+        let is_awake = !state.kept.is_empty() || state.called.is_some_and(|called| called.elapsed() < ASLEEP);
+        drop(state);
+        self.upstream.set_awake(is_awake);
+        is_awake
+    }
+
+    /// Returns true if it is time to ask which model serves, and notes it.
+    pub(super) fn asks_model(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_time = state.asked_model.is_none_or(|asked| asked.elapsed() >= MODEL);
+        if is_time {
+            state.asked_model = Some(Instant::now());
+        }
+        is_time
+    }
+
     /// Notes whether the shared database answered.
     pub(super) fn record_answer<T>(&self, answer: Result<T>) -> Result<T> {
         self.state.lock().failed = match &answer {
@@ -210,6 +248,9 @@ impl Replica {
 impl Replica {
     /// Notes that a namespace is read. Returns what the read needs first.
     pub(super) fn need(&self, name: &str, freshness: Freshness, now: Instant) -> Need {
+        if freshness != Freshness::Local {
+            self.is_called();
+        }
         let mut state = self.state.lock();
         let served = state.served(&*self.upstream, name, now);
         served.used = now;
@@ -222,6 +263,9 @@ impl Replica {
 
     /// Returns what a read of many namespaces needs first.
     pub(super) fn need_of_all(&self, freshness: Freshness, now: Instant) -> Need {
+        if freshness != Freshness::Local {
+            self.is_called();
+        }
         self.state.lock().need(freshness, now)
     }
 

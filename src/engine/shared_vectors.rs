@@ -1,9 +1,10 @@
 //! Vectors that machines with a shared database make for each other.
 //!
-//! A vector is found by its message, the revision of the message, and the model. The same text has the same vector, so
-//! nothing is wrong if two machines make it. Errors of the shared database spoil nothing: the vectors are made here.
+//! A vector is found by its message, the revision of the message, a hash of the text, and the model. The same text has the
+//! same vector, so nothing is wrong if two machines make it. A machine whose replica has another history than the primary
+//! may know another message by the same number: the hash tells their vectors apart. Errors of the shared database spoil nothing: the vectors are made here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use mnemon_index::is_finite;
 
@@ -43,10 +44,8 @@ impl Replica {
         waiting: &mut Vec<PendingMessage>,
     ) -> Result<VectorBatch> {
         let mut batch = VectorBatch::new();
-        let wanted: Option<Vec<WantedVectors>> = waiting
-            .iter()
-            .map(|pending| self.wanted(snapshot, pending.namespace, pending.meta.seq, pending.revision))
-            .collect::<Result<_>>()?;
+        let wanted: Option<Vec<WantedVectors>> =
+            waiting.iter().map(|pending| self.wanted(snapshot, pending)).collect::<Result<_>>()?;
         let Some(wanted) = wanted else { return Ok(batch) };
         let found = match self.record_answer(self.upstream.vectors(embedder.identity(), &wanted)) {
             Ok(found) => found,
@@ -113,12 +112,28 @@ impl Replica {
     }
 
     /// Gives vectors to the other machines, and the leases back.
-    pub(super) fn offer(&self, embedder: &dyn Embedder, snapshot: &Snapshot, made: &[Embedded], leases: &[Lease]) {
+    pub(super) fn offer(
+        &self,
+        embedder: &dyn Embedder,
+        snapshot: &Snapshot,
+        waiting: &[PendingMessage],
+        made: &[Embedded],
+        leases: &[Lease],
+    ) {
         let offer = || -> Result<()> {
-            let mut offered = Vec::with_capacity(made.len());
-            for Embedded { namespace, revision, meta, vectors } in made {
-                if let Some(of) = self.wanted(snapshot, *namespace, meta.seq, *revision)? {
-                    offered.push(SharedVectors { of, vectors });
+            let made: HashMap<(NamespaceId, u64), &Embedded> =
+                made.iter().map(|made| ((made.namespace, made.meta.seq), made)).collect();
+            let (mut offered, mut versions) = (Vec::with_capacity(made.len()), HashMap::new());
+            for pending in waiting {
+                if let Some(made) = made.get(&(pending.namespace, pending.meta.seq))
+                    && let Some(of) = self.wanted(snapshot, pending)?
+                {
+                    let version = match versions.get(&of.namespace) {
+                        Some(version) => *version,
+                        None => snapshot.versions().get(&of.namespace)?,
+                    };
+                    versions.insert(of.namespace.clone(), version);
+                    offered.push(SharedVectors { of, version, vectors: &made.vectors });
                 }
             }
             if !offered.is_empty() {
@@ -134,16 +149,12 @@ impl Replica {
         }
     }
 
-    fn wanted(
-        &self,
-        snapshot: &Snapshot,
-        namespace: NamespaceId,
-        seq: u64,
-        revision: u64,
-    ) -> Result<Option<WantedVectors>> {
+    fn wanted(&self, snapshot: &Snapshot, pending: &PendingMessage) -> Result<Option<WantedVectors>> {
+        let PendingMessage { namespace, revision, meta, text, .. } = pending;
         let is_text = namespace.has_document_texts();
-        let name = self.owner(snapshot, namespace)?;
-        Ok(name.map(|namespace| WantedVectors { namespace, is_text, seq, revision }))
+        let text_hash = WantedVectors::hash(text);
+        let name = self.owner(snapshot, *namespace)?;
+        Ok(name.map(|namespace| WantedVectors { namespace, is_text, seq: meta.seq, revision: *revision, text_hash }))
     }
 
     /// The name of the namespace that this is a part of.

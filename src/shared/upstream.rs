@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use crate::{
     error::Result,
     ids::ModelIdentity,
-    store::{Change, Sharing},
+    store::{Change, History, Sharing, Version},
 };
 
 /// A database that several machines share. Its calls wait for the network: they return an error within the time limit
@@ -31,10 +33,11 @@ pub(crate) trait Upstream: Send + Sync {
     fn push(&self, sharing: &Sharing) -> Result<Pushed>;
 
     /// Returns the names and versions of those of the namespaces that exist.
-    fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>>;
+    fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, Version)>>;
 
-    /// Returns what changed in a namespace after a version, up to now; `None` if nothing changed.
-    fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>>;
+    /// Returns what changed in a namespace after the newest version of a history, up to now; `None` if nothing changed. If
+    /// the primary does not have that version, returns everything that it has.
+    fn pull(&self, namespace: &str, history: &History) -> Result<Option<Change>>;
 
     /// Asks a question and does not wait. `tell` is called once with the answer or an error, within the time limit; and
     /// before that with [`Told::Nothing`] if the database did not react for `patience`. It is called on a thread that
@@ -44,7 +47,8 @@ pub(crate) trait Upstream: Send + Sync {
     /// Returns the vectors of messages by a model; `None` for a message that has none at its revision.
     fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>>;
 
-    /// Offers vectors to the other machines. Those of messages that were changed or deleted meanwhile are left out.
+    /// Offers vectors to the other machines. Those of messages that were changed or deleted meanwhile are left out, and
+    /// those of a replica whose version the primary does not have.
     fn offer_vectors(&self, model: &ModelIdentity, vectors: &[SharedVectors<'_>]) -> Result<()>;
 
     /// Leases some work in namespaces for a time, or renews the leases. Returns the leases of those namespaces in which
@@ -60,6 +64,9 @@ pub(crate) trait Upstream: Send + Sync {
     /// Calls `notified` with the announcements of other machines, until the upstream is dropped. It is called on a
     /// thread that must not wait.
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>);
+
+    /// Says whether anybody calls the engine. While nobody does, no connection is held to listen.
+    fn set_awake(&self, is_awake: bool);
 
     // The model that serves on all machines, and the reindex to another one, which they share out.
 
@@ -105,8 +112,8 @@ pub(crate) trait Upstream: Send + Sync {
 /// A question of a read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Question {
-    /// What changed in a namespace after a version?
-    Changes { namespace: String, since: u64 },
+    /// What changed in a namespace after the newest version of a history?
+    Changes { namespace: String, history: History },
     /// Which namespaces exist or existed, under a prefix or at all?
     Namespaces { prefix: Option<String> },
 }
@@ -116,7 +123,7 @@ pub(crate) enum Answer {
     /// `None` if nothing changed.
     Change(Option<Change>),
     /// The name and version of each namespace, and whether it exists.
-    Namespaces(Vec<(String, u64, bool)>),
+    Namespaces(Vec<(String, Version, bool)>),
 }
 
 /// A message about a question.
@@ -143,12 +150,24 @@ pub(crate) struct WantedVectors {
     pub(crate) is_text: bool,
     pub(crate) seq: u64,
     pub(crate) revision: u64,
+    /// See [`WantedVectors::hash`].
+    pub(crate) text_hash: i64,
+}
+
+impl WantedVectors {
+    /// Returns a hash of a text.
+    pub(crate) fn hash(text: &str) -> i64 {
+        let hash: [u8; 32] = Sha256::digest(text).into();
+        i64::from_le_bytes(*hash.first_chunk().expect("32 bytes are more than 8"))
+    }
 }
 
 /// The vectors of a message, one for each chunk of its text.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedVectors<'v> {
     pub(crate) of: WantedVectors,
+    /// The version of the namespace in the replica that has the message.
+    pub(crate) version: Version,
     pub(crate) vectors: &'v [Vec<f32>],
 }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The schema version that this release writes. Opening refuses a database with a higher version and upgrades one with
 /// a lower version.
-pub(super) const SCHEMA: u32 = 11;
+pub(super) const SCHEMA: u32 = 12;
 
 /// The version of the layout of values.
 const VALUE: u8 = 1;

@@ -10,8 +10,6 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use redb::ReadableDatabase;
 
-#[cfg(feature = "postgres")]
-use super::schema::COMMON;
 use super::{
     codec, copy,
     handle::{Durable, Handle},
@@ -23,6 +21,8 @@ use super::{
     upgrade,
     verify::{self, VerifyReport},
 };
+#[cfg(feature = "postgres")]
+use super::{primary::Version, schema::COMMON};
 use crate::{
     config::{Config, Durability},
     error::{Error, Result},
@@ -284,7 +284,7 @@ impl Store {
         name: &Namespace,
         share: impl FnOnce(Sharing) -> Result<()>,
     ) -> Result<()> {
-        if self.read()?.versions().get(name.as_str())? > 0 {
+        if self.read()?.versions().get(name.as_str())? != Version::NONE {
             return Ok(());
         }
         self.write(|transaction| {
@@ -297,7 +297,7 @@ impl Store {
     #[cfg(feature = "postgres")]
     pub(crate) fn share_common(&self, share: impl FnOnce(Sharing) -> Result<()>) -> Result<()> {
         let all = primary::all_keys(self.read()?.tables(), None)?;
-        if self.read()?.versions().get(COMMON)? > 0 || all.values().all(|keys| keys.is_empty()) {
+        if self.read()?.versions().get(COMMON)? != Version::NONE || all.values().all(|keys| keys.is_empty()) {
             return Ok(());
         }
         self.write(|transaction| {

@@ -21,6 +21,7 @@ use super::{
     generations::records,
     journal::Journal,
     lifetimes::Lifetimes,
+    lost_rows::LostRows,
     message_record::{MessageRecord, OldMessage},
     message_versions,
     namespaces::Namespaces,
@@ -76,6 +77,7 @@ impl EditForget<'_> {
             ForgetPiece::Namespaces(namespaces) => {
                 for (name, _) in namespaces {
                     self.namespace(name, piece, &mut result)?;
+                    LostRows(self.0).clear(name.as_str())?;
                     self.items(name, &mut result)?;
                 }
             }
@@ -91,6 +93,7 @@ impl EditForget<'_> {
         let mut asked: BTreeSet<NamespaceId> = result.touched.iter().map(|id| id.whole()).collect();
         asked.extend(Namespaces(self.0).id(name)?);
         asked.into_iter().try_for_each(|id| Journal(self.0).clear(id))?;
+        LostRows(self.0).clear(name.as_str())?;
         // A retired generation is deleted step by step, and nothing reads it.
         for (generation, record) in records(&self.0.table(GENERATIONS)?)? {
             if record.state == GenerationState::Retired {

@@ -35,6 +35,7 @@ mod sessions;
 mod anchor;
 mod audit;
 mod journal;
+mod lost_rows;
 mod put_times;
 
 mod documents;
@@ -131,9 +132,9 @@ pub use message_versions::MessageVersion;
 pub use namespace_list::{NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals};
 pub(crate) use open::guarded;
 pub(crate) use pending::{HISTORY_START, PendingCursor, PendingMessage};
-pub(crate) use primary::{COMMON, Change, Names, Sharing};
+pub(crate) use primary::{COMMON, Change, History, Names, Sharing, Version};
 #[cfg(feature = "postgres")]
-pub(crate) use primary::{Cell, Column, DocumentHead, Head, Kind, Row, Table, hidden_name};
+pub(crate) use primary::{Cell, Column, DocumentHead, Head, Kind, Parted, Row, Table, hidden_name};
 pub use records::GenerationState;
 pub(crate) use records::SessionPosition;
 pub(crate) use row_layout::RowMeta;

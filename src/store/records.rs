@@ -241,7 +241,8 @@ pub(super) struct AuditHead {
 /// The version of a namespace in a file that is a copy of a shared database.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
 pub(super) struct VersionRecord {
-    pub(super) version: u64,
+    /// The number and the stamp of the version, and of some before it: see `primary::History`.
+    pub(super) history: Vec<(u64, i64)>,
     /// The number of the namespace in this file, unless it was removed.
     pub(super) id: Option<u32>,
     /// The least numbers of a new namespace of the same name.

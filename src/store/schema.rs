@@ -261,6 +261,9 @@ tables! {
     /// Namespace, or [`COMMON`] → [`VersionRecord`], in a file that is a replica, see `primary`.
     VERSIONS: &str => Bytes = "versions", Keys::Global;
 
+    /// (namespace, or [`COMMON`], number) → a line of JSON: a row that the replica had and its primary lost, see `primary`.
+    LOST: (&str, u64) => Bytes = "lost", Keys::Global;
+
     /// (namespace, sequence number) → the time, in microseconds, of the commit that put the messages from this number on,
     /// see `put_times`.
     PUT_TIMES: (u32, u64) => i64 = "put_times", Keys::Namespace(|id| (id, 0));

@@ -23,9 +23,10 @@ use super::{
     graphs::Graphs,
     import,
     journal::Journal,
+    lost_rows::LostRows,
     namespaces::Namespaces,
     pending::Pending,
-    primary::{ApplyChanges, Versions},
+    primary::{ApplyChanges, Names, Versions},
     put_times::PutTimes,
     removal,
     rows::Rows,
@@ -37,7 +38,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    ids::{Anchor, Namespace},
+    ids::{Anchor, Namespace, NamespaceId},
 };
 
 /// A write transaction: committed as a whole, or dropped without effect.
@@ -177,6 +178,11 @@ impl<T> Transaction<T> {
         Versions(&self.tables)
     }
 
+    /// What a copy had that its shared database lost.
+    pub(crate) fn lost_rows(&self) -> LostRows<'_, T> {
+        LostRows(&self.tables)
+    }
+
     /// Segments of lexical indexes.
     pub(crate) fn segments(&self) -> Segments<'_, T> {
         Segments(&self.tables)
@@ -253,5 +259,12 @@ impl Transaction {
     pub(super) fn commit(self) -> Result<()> {
         anchor::write(&self.tables)?;
         self.tables.commit()
+    }
+}
+
+impl Names {
+    /// The name of the namespace with this number, if it is there.
+    pub(crate) fn of(&self, snapshot: &Snapshot, NamespaceId(id): NamespaceId) -> Result<Option<String>> {
+        self.get(snapshot.tables(), id)
     }
 }

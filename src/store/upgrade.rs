@@ -69,6 +69,10 @@ pub(super) fn upgrade(tables: &WriteTransaction, from: u32) -> Result<()> {
     if from < 7 {
         upgrade_to_7(tables)?;
     }
+    if from < 12 {
+        // A replica pulls again what it has: only the shared database knows the stamps of versions.
+        tables.table(VERSIONS)?.remove_range::<&str>(..)?;
+    }
     // No older release may open the file from now on: it would change what it does not know, or forget a message and leave
     // it in the journal.
     set_schema(tables)

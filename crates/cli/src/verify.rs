@@ -23,11 +23,21 @@ pub(crate) struct VerifyArgs {
     /// exit with status 3 if the database is an older copy, or another one.
     #[arg(long, value_name = "ANCHOR", num_args = 0..=1)]
     head: Option<Option<Anchor>>,
+    /// Write what this copy of a shared database had and the database lost, in a fail-over or by a restore, to this file, and
+    /// what the copy had deleted and is there again: a line of JSON each. Check nothing else.
+    #[arg(long, value_name = "FILE", conflicts_with = "head")]
+    lost: Option<PathBuf>,
 }
 
 pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status> {
     if let Some(expected) = args.head {
         return head(&args.db, expected, format);
+    }
+    if let Some(to) = &args.lost {
+        let lines = database::file(&args.db)?.lost()?;
+        std::fs::write(to, lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        output::report(&json!({ "lost": lines.len() }), &[("lost", lines.len() as u64)], format)?;
+        return Ok(Status::SUCCESS);
     }
     let report = match mnemon::verify(database::file(&args.db)?) {
         // A file that was cut, or is damaged where it begins, cannot be opened.
@@ -45,6 +55,9 @@ pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status
             output::count("messages", report.messages)?;
             output::count("vectors", report.vectors)?;
             output::count("pending", report.pending)?;
+            if report.lost > 0 {
+                output::count("lost", report.lost)?;
+            }
             report.problems.iter().try_for_each(|problem| output::line(problem))?;
             output::line(match (report.problems.is_empty(), report.pages_checked) {
                 (true, true) => "sound",

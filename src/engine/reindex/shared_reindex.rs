@@ -127,7 +127,7 @@ impl SharedReindex<'_> {
     /// Fetches a namespace. Returns its version.
     fn pull(&self, name: &str) -> Result<u64> {
         self.core.pull(name, Instant::now())?;
-        self.core.shared.store.read()?.versions().get(name)
+        Ok(self.core.shared.store.read()?.versions().get(name)?.number)
     }
 
     /// Extends the claims before they end. Cheap to call often.

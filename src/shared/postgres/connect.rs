@@ -5,13 +5,17 @@ use std::{
     io::BufReader,
     pin::Pin,
     str::FromStr,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use futures_util::Stream;
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use futures_util::{Stream, StreamExt, future::BoxFuture};
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -21,33 +25,63 @@ use rustls::{
 use tokio::{
     runtime::{Builder, Handle},
     sync::oneshot,
+    task::JoinHandle,
+    time,
 };
-use tokio_postgres::config::SslMode;
+use tokio_postgres::{
+    AsyncMessage, Client, Config,
+    config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs},
+    error::SqlState,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    ids::random_bytes,
+};
 
-/// The most connections of a pool, for the writer and for reads that run at the same time.
+/// The most connections, unless the address says another number: for the writer, for reads that run at the same time, and
+/// one that listens.
 const CONNECTIONS: usize = 16;
+/// The time after which a connection that nobody uses is closed.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The time that one of several hosts gets for all of its handshake, before the next one is asked.
+const HOST: Duration = Duration::from_millis(1500);
 
 /// Where and how to connect.
 #[derive(Clone)]
 pub(super) struct Address {
-    pub(super) config: tokio_postgres::Config,
+    /// The same for each host, in the order of the address.
+    hosts: Arc<[Config]>,
     tls: MakeRustlsConnect,
+    /// The most connections.
+    connections: usize,
+    /// The time that a host gets if no other one has answered within [`HOST`].
+    patience: Duration,
+    /// The host that answered last.
+    answered: Arc<AtomicUsize>,
+    /// The number of commits that were not replicated as the server promises, see [`Address::unreplicated`].
+    unreplicated: Arc<AtomicU64>,
 }
 
 impl Address {
     /// Reads a connection string, as a URL or as keywords and values. Beside what tokio-postgres knows, `sslmode` may
-    /// be `verify-ca` or `verify-full`, and `sslrootcert` the path of a file of certificates. As in libpq, `require`
-    /// without `sslrootcert` encrypts and trusts any certificate.
+    /// be `verify-ca` or `verify-full`, `sslrootcert` the path of a file of certificates, and `max_connections` the most
+    /// connections of this engine. As in libpq, `require` without `sslrootcert` encrypts and trusts any certificate.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`]. It has no part of the string, which may have a password.
     pub(super) fn parse(url: &str, timeout: Duration) -> Result<Self> {
         let (url, mode) = take_option(url, "sslmode");
         let (url, roots) = take_option(&url, "sslrootcert");
-        let parsed = tokio_postgres::Config::from_str(&url).ok();
+        let (url, connections) = take_option(&url, "max_connections");
+        let connections = connections.map_or(Some(CONNECTIONS), |text| text.parse().ok().filter(|&count| count > 0));
+        let connections = connections.ok_or_else(|| {
+            let reason = "max_connections in the address of the shared database is not a number from 1 on";
+            Error::InvalidConfig { reason: reason.into() }
+        })?;
+        let parsed = Config::from_str(&url).ok();
         let mut config = parsed.filter(|config| !(config.get_hosts().is_empty() && config.get_hostaddrs().is_empty())).ok_or_else(|| {
             let reason = "the address of the shared database is not one of Postgres, names no host, or has an option that \
                           is not known; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters \
@@ -68,30 +102,151 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(timeout);
         }
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // A standby may be behind, and stores nothing.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         if config.get_application_name().is_none() {
             config.application_name("mnemon");
         }
         // Finds a connection that the other side has closed within half a minute.
         config.keepalives_idle(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
         let verifies = roots.is_some() || mode.starts_with("verify");
-        Ok(Address { config, tls: MakeRustlsConnect::new(tls(verifies, roots.as_deref())?) })
+        let patience = config.get_connect_timeout().copied().unwrap_or(timeout);
+        let hosts = one_by_one(&config).into();
+        let tls = MakeRustlsConnect::new(tls(verifies, roots.as_deref())?);
+        Ok(Address { hosts, tls, connections, patience, answered: Arc::default(), unreplicated: Arc::default() })
     }
 
     pub(super) fn pool(&self) -> Pool {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), manager);
-        let pool = Pool::builder(manager).max_size(CONNECTIONS).runtime(Runtime::Tokio1).build();
+        let manager = Manager::from_connect(Config::new(), self.clone(), manager);
+        let size = self.connections.saturating_sub(1).max(1);
+        let pool = Pool::builder(manager).max_size(size).runtime(Runtime::Tokio1).build();
         pool.expect("the pool has a runtime")
     }
 
-    /// Opens a connection outside of the pool, with the messages that the server sends on it. Reading them drives the
-    /// connection.
-    pub(super) async fn connect(
-        &self,
-    ) -> std::result::Result<(tokio_postgres::Client, Messages), tokio_postgres::Error> {
-        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
-        Ok((client, Box::pin(futures_util::stream::poll_fn(move |context| connection.poll_message(context)))))
+    /// Returns true if there may be a connection beside those of the pool.
+    pub(super) fn may_listen(&self) -> bool {
+        self.connections > 1
     }
+
+    /// Returns the number of commits on connections of the pool that took place on the primary alone, because the wait
+    /// for a synchronous standby was cancelled. Postgres acknowledges such a commit with nothing but a warning.
+    pub(super) fn unreplicated(&self) -> u64 {
+        self.unreplicated.load(Ordering::SeqCst)
+    }
+
+    /// Opens a connection outside of the pool, with the messages that the server sends on it. Reading them drives the
+    /// connection. Asks the host that answered last, and then the others.
+    pub(super) async fn connect(&self) -> std::result::Result<Connected<Messages>, tokio_postgres::Error> {
+        let count = self.hosts.len();
+        let is_shuffled = self.hosts[0].get_load_balance_hosts() == LoadBalanceHosts::Random;
+        let first = if is_shuffled { random_bytes()[0].into() } else { self.answered.load(Ordering::SeqCst) };
+        let limits = if count > 1 { vec![HOST.min(self.patience), self.patience] } else { vec![self.patience] };
+        let mut failure = tokio_postgres::Error::__private_api_timeout();
+        for limit in limits {
+            for at in (first..first + count).map(|at| at % count) {
+                match time::timeout(limit, self.hosts[at].connect(self.tls.clone())).await {
+                    Ok(Ok((client, mut connection))) => {
+                        self.answered.store(at, Ordering::SeqCst);
+                        let messages = futures_util::stream::poll_fn(move |context| connection.poll_message(context));
+                        return Ok((client, Box::pin(messages)));
+                    }
+                    Ok(Err(error)) => failure = error,
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Connect for Address {
+    fn connect(
+        &self,
+        _: &Config,
+    ) -> BoxFuture<'_, std::result::Result<Connected<JoinHandle<()>>, tokio_postgres::Error>> {
+        Box::pin(async move {
+            let (client, mut messages) = self.connect().await?;
+            let unreplicated = Arc::clone(&self.unreplicated);
+            let driven = tokio::spawn(async move {
+                while let Some(Ok(message)) = messages.next().await {
+                    if let AsyncMessage::Notice(notice) = message
+                        && *notice.code() == SqlState::WARNING
+                    {
+                        tracing::warn!("the shared database warns: {}", notice.message());
+                        unreplicated.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            });
+            Ok((client, driven))
+        })
+    }
+}
+
+/// Closes connections of a pool that nobody uses.
+pub(super) async fn close_idle(pool: Pool) {
+    loop {
+        time::sleep(IDLE / 5).await;
+        drop(pool.retain(|_, metrics| metrics.last_used() < IDLE));
+    }
+}
+
+/// A client, and what drives its connection.
+type Connected<D> = (Client, D);
+
+/// Returns the configuration of each host. A `Config` gives up no host that it has, so each one is made anew.
+fn one_by_one(all: &Config) -> Vec<Config> {
+    let (hosts, addresses, ports) = (all.get_hosts(), all.get_hostaddrs(), all.get_ports());
+    let one = |at: usize| {
+        let mut one = Config::new();
+        match hosts.get(at) {
+            Some(Host::Tcp(name)) => one.host(name),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => one.host_path(path),
+            None => &mut one,
+        };
+        if let Some(address) = addresses.get(at) {
+            one.hostaddr(*address);
+        }
+        if let Some(port) = ports.get(at).or(ports.first()) {
+            one.port(*port);
+        }
+        if let Some(user) = all.get_user() {
+            one.user(user);
+        }
+        if let Some(password) = all.get_password() {
+            one.password(password);
+        }
+        if let Some(name) = all.get_dbname() {
+            one.dbname(name);
+        }
+        if let Some(options) = all.get_options() {
+            one.options(options);
+        }
+        if let Some(name) = all.get_application_name() {
+            one.application_name(name);
+        }
+        if let Some(timeout) = all.get_connect_timeout() {
+            one.connect_timeout(*timeout);
+        }
+        if let Some(timeout) = all.get_tcp_user_timeout() {
+            one.tcp_user_timeout(*timeout);
+        }
+        if let Some(interval) = all.get_keepalives_interval() {
+            one.keepalives_interval(interval);
+        }
+        if let Some(retries) = all.get_keepalives_retries() {
+            one.keepalives_retries(retries);
+        }
+        one.ssl_mode(all.get_ssl_mode()).ssl_negotiation(all.get_ssl_negotiation());
+        one.keepalives(all.get_keepalives()).keepalives_idle(all.get_keepalives_idle());
+        one.target_session_attrs(all.get_target_session_attrs()).channel_binding(all.get_channel_binding());
+        one.load_balance_hosts(all.get_load_balance_hosts());
+        one
+    };
+    (0..hosts.len().max(addresses.len())).map(one).collect()
 }
 
 /// The messages that a server sends without being asked, such as notifications.
@@ -271,6 +426,7 @@ mod tests {
             "host=h password=secret port=x",
             "postgres://u:secret@h/d?sslmode=no",
             "postgres://u:secret@h/d?pool=4",
+            "postgres://u:secret@h/d?max_connections=0",
         ] {
             let error = Address::parse(url, Duration::from_secs(1)).err().expect("the address is invalid");
             assert!(matches!(error, Error::InvalidConfig { .. }));

@@ -22,6 +22,16 @@ pub(super) enum Failure {
     Unusable(String),
 }
 
+/// Errors that pass, after which nothing is stored: a serialization failure, a deadlock, a timeout of a statement, which
+/// may also be cancelled, and one of a lock.
+const AGAIN: [&str; 4] = ["40001", "40P01", "57014", "55P03"];
+/// Errors with which a session ends: by an administrator, a crash, a shutdown, a lost connection, or a timeout of an idle
+/// session, of one that is idle in a transaction, or of a transaction. They do not tell whether a commit that was under
+/// way took place.
+const ENDED: [&str; 8] = ["57P01", "57P02", "57P03", "57P05", "08006", "08003", "25P03", "25P04"];
+/// Errors of a server that is no primary, any more or yet, or that has no connection left: another one may be found.
+const ELSEWHERE: [&str; 2] = ["25006", "53300"];
+
 impl Failure {
     /// Returns the failure of the statements that prepare a connection.
     pub(super) fn before(error: Error) -> Self {
@@ -41,11 +51,9 @@ impl From<tokio_postgres::Error> for Failure {
                 false => Failure::NoAnswer(cause(&error)),
             },
             Some(&SqlState::DIVISION_BY_ZERO | &SqlState::UNIQUE_VIOLATION) => Failure::Lost,
-            Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED) => Failure::Again(error),
-            // The session ended. The error does not tell whether a commit that was under way took place.
-            Some(code) if ["57P01", "57P02", "57P03", "08006", "08003", "25P03"].contains(&code.code()) => {
-                Failure::NoAnswer(cause(&error))
-            }
+            Some(code) if AGAIN.contains(&code.code()) => Failure::Again(error),
+            Some(code) if ENDED.contains(&code.code()) => Failure::NoAnswer(cause(&error)),
+            Some(code) if ELSEWHERE.contains(&code.code()) => Failure::NoConnection(cause(&error)),
             _ => Failure::Refused(error),
         }
     }
@@ -54,12 +62,7 @@ impl From<tokio_postgres::Error> for Failure {
 impl From<deadpool_postgres::PoolError> for Failure {
     fn from(error: deadpool_postgres::PoolError) -> Self {
         match error {
-            // Classes 28 and 3D: the role or the database does not exist, or the password is wrong.
-            deadpool_postgres::PoolError::Backend(error)
-                if error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2])) =>
-            {
-                Failure::Unusable(cause(&error))
-            }
+            deadpool_postgres::PoolError::Backend(error) if is_refused(&error) => Failure::Unusable(cause(&error)),
             deadpool_postgres::PoolError::Backend(error) => Failure::NoConnection(cause(&error)),
             other => Failure::NoConnection(other.to_string()),
         }
@@ -77,6 +80,19 @@ impl From<Failure> for Error {
         };
         Error::SharedDatabase { reason, transient }
     }
+}
+
+/// Returns true if the server, or this machine, refuses a connection and will again: the role or the database does not
+/// exist (classes 28 and 3D), the password is wrong or missing, or a certificate is not trusted.
+fn is_refused(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    let is_invalid = |source: &(dyn std::error::Error + 'static)| {
+        source.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData)
+    };
+    error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2]))
+        || ["authentication error", "invalid configuration"].iter().any(|kind| text.starts_with(kind))
+        || (text.starts_with("error performing TLS handshake")
+            && std::error::Error::source(error).is_some_and(is_invalid))
 }
 
 /// Returns true if a value could not be sent or read: the connection is not at fault.

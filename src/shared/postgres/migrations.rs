@@ -17,15 +17,16 @@ use crate::{
 };
 
 /// The version of the schema that this release creates and uses.
-const SCHEMA: i64 = 3;
+const SCHEMA: i64 = 4;
 
 /// The oldest version whose programs may use this schema: they do not need to know what was added since.
 ///
+/// Version 4: programs of version 3 would note no stamps, and go on with a replica that is ahead of the primary.
 /// Version 3: programs of version 2 would go on returning messages that have expired, drop when messages expire, and leave
 /// versions of messages that they delete.
 /// Version 2: programs of version 1 would not understand keys of deleted rows that do not say the name, and would go on
 /// returning documents that others deleted.
-const OLDEST: i64 = 3;
+const OLDEST: i64 = 4;
 
 /// The number of the advisory lock under which migrations run: "mnemon" in ASCII.
 const LOCK: i64 = 0x6d6e_656d_6f6e;
@@ -118,6 +119,12 @@ async fn migrate(client: &mut Client) -> Result<()> {
         let versions = statements::create(Table::MESSAGE_VERSIONS);
         transaction.batch_execute(&format!("{EXPIRY} {versions}")).await.map_err(Failure::from)?;
     }
+    if found.is_some_and(|found| found < 4) {
+        transaction.batch_execute(ADD_STAMPS).await.map_err(Failure::from)?;
+    }
+    if found.is_none_or(|found| found < 4) {
+        transaction.batch_execute(STAMPS).await.map_err(Failure::from)?;
+    }
     if found.is_none_or(|found| found < 2) {
         transaction.batch_execute(ROLES_OF_NODES).await.map_err(Failure::from)?;
         attempt(&mut transaction, COMMON_VERSION, "triggers").await?;
@@ -167,13 +174,13 @@ fn create(has_pgvector: bool) -> String {
         "CREATE SCHEMA IF NOT EXISTS mnemon; \
          CREATE TABLE mnemon.settings (name text PRIMARY KEY, value text NOT NULL); \
          CREATE TABLE mnemon.namespaces (name text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, cleared_at bigint NOT NULL, \
-         {head}); \
+         stamp bigint NOT NULL DEFAULT 0, {head}); \
          CREATE TABLE mnemon.nodes (id uuid PRIMARY KEY, epoch bigint NOT NULL, last_write bigint NOT NULL, \
          opened_at timestamptz NOT NULL DEFAULT now()); \
          CREATE TABLE mnemon.leases (namespace text COLLATE \"C\" NOT NULL, work text NOT NULL, holder uuid NOT NULL, \
          until timestamptz NOT NULL, PRIMARY KEY (namespace, work)); \
          CREATE TABLE mnemon.vectors (namespace text COLLATE \"C\" NOT NULL, is_text boolean NOT NULL, seq bigint NOT NULL, \
-         model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, vector {} NOT NULL, \
+         model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, text_hash bigint NOT NULL, vector {} NOT NULL, \
          PRIMARY KEY (namespace, is_text, seq, model, part)); \
          CREATE TABLE mnemon.tenants (role text NOT NULL, prefix text COLLATE \"C\" NOT NULL, PRIMARY KEY (role, prefix));",
         if has_pgvector { "vector" } else { "bytea" }
@@ -198,6 +205,15 @@ fn create(has_pgvector: bool) -> String {
 /// write.
 const ROLES_OF_NODES: &str = "DELETE FROM mnemon.nodes; \
      ALTER TABLE mnemon.nodes ADD COLUMN role text NOT NULL DEFAULT current_user;";
+
+/// Adds what tells versions with the same number apart, and texts with the same revision.
+const ADD_STAMPS: &str = "ALTER TABLE mnemon.namespaces ADD COLUMN stamp bigint NOT NULL DEFAULT 0; \
+     DELETE FROM mnemon.vectors; ALTER TABLE mnemon.vectors ADD COLUMN text_hash bigint NOT NULL;";
+
+/// The stamps of the last versions of each namespace.
+const STAMPS: &str = "CREATE TABLE mnemon.stamps (namespace text COLLATE \"C\" NOT NULL, place bigint NOT NULL, \
+     version bigint NOT NULL, stamp bigint NOT NULL, next_seq bigint NOT NULL, last_change bigint NOT NULL, \
+     PRIMARY KEY (namespace, place));";
 
 /// Adds when messages expire, and the times to live of namespaces.
 const EXPIRY: &str = "ALTER TABLE mnemon.messages ADD COLUMN IF NOT EXISTS expires_at timestamptz; \
@@ -280,6 +296,9 @@ fn row_level_security() -> String {
     for table in ["vectors", "leases", "reindexed"] {
         policies(table, &[("ALL", own("namespace"))]);
     }
+    let common_or_own = format!("namespace = '' OR {}", own("namespace"));
+    let stamps = ["SELECT", "INSERT", "UPDATE"].map(|command| (command, common_or_own.clone()));
+    policies("stamps", &stamps);
     policies("nodes", &[("ALL", "role = current_user".to_owned())]);
     policies("tenants", &[("SELECT", "role = current_user".to_owned())]);
     for table in ["settings", "models"] {

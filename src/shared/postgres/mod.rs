@@ -28,8 +28,9 @@ use std::{
     time::Duration,
 };
 
-use deadpool_postgres::{ClientWrapper, Object, Pool};
+use deadpool_postgres::{ClientWrapper, Object, Pool, PoolError};
 use sha2::{Digest, Sha256};
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use self::{
@@ -45,17 +46,22 @@ use super::upstream::{
 use crate::{
     error::{Error, Result},
     ids::ModelIdentity,
-    store::{Change, Sharing, hidden_name},
+    store::{Change, History, Sharing, Version, hidden_name},
 };
 
 /// The longest time that dropping a database waits for the removal of its node.
 const LEAVE: Duration = Duration::from_millis(500);
+
+/// The time after which a server that has no connection left is asked again.
+const FULL: Duration = Duration::from_millis(100);
 
 /// A primary in Postgres.
 pub(crate) struct Postgres {
     link: Arc<Link>,
     thread: ClientThread,
     announce: tokio::sync::mpsc::UnboundedSender<u8>,
+    /// False while nobody calls the engine.
+    is_awake: tokio::sync::watch::Sender<bool>,
 }
 
 /// State that the futures of calls share.
@@ -85,7 +91,8 @@ pub(crate) struct Fence(Arc<ClientWrapper>);
 /// This opening of the database, in the table of nodes.
 struct Node {
     id: Uuid,
-    /// Incremented when the outcome of a write is unknown. The database refuses writes of older epochs from then on.
+    /// Incremented when the outcome of a write is unknown. The database refuses writes of older epochs from then on. The
+    /// database may be at another epoch: an increment may come late, and the row may be lost. See `push`.
     epoch: AtomicI64,
     /// The number of the last write that was tried.
     writes: AtomicU64,
@@ -123,9 +130,11 @@ impl Postgres {
         let (pool, id) = (address.pool(), Uuid::now_v7());
         let (announce, announced) = tokio::sync::mpsc::unbounded_channel();
         thread.spawn(nodes::announce(pool.clone(), id, announced));
+        thread.spawn(connect::close_idle(pool.clone()));
         let node = Node { id, epoch: AtomicI64::new(0), writes: AtomicU64::new(0) };
         let link = Link { address, pool, settings: OnceLock::new(), known, timeout, node };
-        Ok(Postgres { link: Arc::new(link), thread, announce })
+        let is_awake = tokio::sync::watch::Sender::new(false);
+        Ok(Postgres { link: Arc::new(link), thread, announce, is_awake })
     }
 
     /// Locks a namespace against changes of all machines. Waits for changes that are under way.
@@ -173,7 +182,15 @@ impl Postgres {
 impl Link {
     /// Returns a connection. The first one creates or upgrades the schema.
     async fn client(&self) -> std::result::Result<Object, Failure> {
-        let mut client = self.pool.get().await?;
+        let mut client = loop {
+            match self.pool.get().await {
+                // Others give theirs back after seconds. The caller has a time limit.
+                Err(PoolError::Backend(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => {
+                    tokio::time::sleep(FULL).await;
+                }
+                client => break client?,
+            }
+        };
         if self.settings.get().is_none() {
             let settings = migrations::prepare(&mut client).await.map_err(Failure::before)?;
             if self.known.as_ref().is_some_and(|known| known.origin != settings.origin) {
@@ -217,14 +234,9 @@ impl Link {
     /// Answers a question. Calls `silent` if the first statement is not answered within `patience`.
     async fn answer(&self, question: Question, patience: Duration, silent: impl FnOnce()) -> Result<Answer> {
         match question {
-            Question::Changes { namespace, since } => {
-                let version = async { pull::versions(&self.client().await?, std::slice::from_ref(&namespace)).await };
-                let found = patiently(version, patience, silent).await?;
-                // A namespace that is here is mostly unchanged, and its version is one row.
-                if found.first().is_none_or(|(_, version)| *version <= since) {
-                    return Ok(Answer::Change(None));
-                }
-                Ok(Answer::Change(pull::pull(&self.client().await?, &namespace, since).await?))
+            Question::Changes { namespace, history } => {
+                let change = async { pull::pull(&self.client().await?, &namespace, &history).await };
+                Ok(Answer::Change(patiently(change, patience, silent).await?))
             }
             Question::Namespaces { prefix } => {
                 let namespaces = async { pull::namespaces(&self.client().await?, prefix.as_deref()).await };
@@ -300,14 +312,14 @@ impl Upstream for Postgres {
         Ok(pushed)
     }
 
-    fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, u64)>> {
+    fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, Version)>> {
         let names = namespaces.to_vec();
         self.wait(|link| async move { ours(pull::versions(&link.client().await?, &names).await) })
     }
 
-    fn pull(&self, namespace: &str, since: u64) -> Result<Option<Change>> {
-        let name = namespace.to_owned();
-        self.wait(move |link| async move { ours(pull::pull(&link.client().await?, &name, since).await) })
+    fn pull(&self, namespace: &str, history: &History) -> Result<Option<Change>> {
+        let (name, history) = (namespace.to_owned(), history.clone());
+        self.wait(move |link| async move { ours(pull::pull(&link.client().await?, &name, &history).await) })
     }
 
     fn ask(&self, question: Question, patience: Duration, tell: Box<dyn Fn(Told) + Send + Sync>) {
@@ -359,7 +371,14 @@ impl Upstream for Postgres {
     }
 
     fn listen(&self, notified: Box<dyn Fn(Notified) + Send + Sync>) {
-        self.thread.spawn(nodes::listen(self.link.address.clone(), self.link.node.id, notified));
+        let (address, id) = (self.link.address.clone(), self.link.node.id);
+        if address.may_listen() {
+            self.thread.spawn(nodes::listen(address, id, self.is_awake.subscribe(), notified));
+        }
+    }
+
+    fn set_awake(&self, is_awake: bool) {
+        self.is_awake.send_if_modified(|was_awake| std::mem::replace(was_awake, is_awake) != is_awake);
     }
 
     fn serving_model(&self) -> Result<Option<ModelIdentity>> {

@@ -10,7 +10,10 @@ use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use deadpool_postgres::{Object, Pool};
 use futures_util::{StreamExt, future::select};
-use tokio::{sync::mpsc::UnboundedReceiver, time::sleep};
+use tokio::{
+    sync::{mpsc::UnboundedReceiver, watch},
+    time::sleep,
+};
 use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
@@ -46,9 +49,16 @@ pub(super) async fn announce(pool: Pool, node: Uuid, mut announced: UnboundedRec
     }
 }
 
-/// Listens to what other nodes announce, over a connection of its own, which is made again when it breaks.
-pub(super) async fn listen(address: Address, node: Uuid, notified: Box<dyn Fn(Notified) + Send + Sync>) {
-    loop {
+/// Listens to what other nodes announce, over a connection of its own, which is made again when it breaks, and closed while
+/// the engine is not awake.
+pub(super) async fn listen(
+    address: Address,
+    node: Uuid,
+    mut awake: watch::Receiver<bool>,
+    notified: Box<dyn Fn(Notified) + Send + Sync>,
+) {
+    // Fails only when the database is being closed.
+    while awake.wait_for(|is_awake| *is_awake).await.is_ok() {
         if let Ok((client, mut messages)) = address.connect().await {
             let listening = async {
                 client.batch_execute("LISTEN mnemon").await?;
@@ -67,7 +77,8 @@ pub(super) async fn listen(address: Address, node: Uuid, notified: Box<dyn Fn(No
                     }
                 }
             };
-            select(pin!(listening), pin!(reading)).await;
+            let asleep = awake.wait_for(|is_awake| !*is_awake);
+            select(pin!(asleep), select(pin!(listening), pin!(reading))).await;
         }
         sleep(PAUSE).await;
     }

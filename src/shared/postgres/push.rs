@@ -15,15 +15,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Fence, Link, Postgres,
-    failure::{Failure, all},
+    Fence, Link, Node, Postgres,
+    failure::{Failure, all, ours},
     limited,
     statements::{self, Parameter, array, escape},
+    too_slow,
 };
 use crate::{
     error::{Error, Result},
     shared::{Pushed, Upstream},
-    store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table, hidden_name},
+    store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table, Version, hidden_name},
 };
 
 /// How long a write waits before it is tried again, when the database asks for it.
@@ -31,6 +32,22 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// A statement with its parameters.
 type Statement = (String, Vec<Parameter>);
+
+/// A version that a push makes: it is in the database if the push was stored.
+struct Proof {
+    /// As it is stored.
+    namespace: String,
+    version: Version,
+}
+
+impl Proof {
+    fn of(sharing: &Sharing) -> Self {
+        // A push without changes stores nothing, and has no proof.
+        let first = sharing.changes.first();
+        let namespace = first.map(|change| escape(&change.namespace)).unwrap_or_default();
+        Proof { namespace, version: first.map_or(Version::NONE, |change| change.version) }
+    }
+}
 
 /// The statements of a transaction.
 enum Statements {
@@ -47,7 +64,8 @@ impl Postgres {
     /// refuses a write that is still on its way.
     pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
         let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
-        self.thread.wait(async move { link.push(&statements).await })?
+        let proof = Proof::of(sharing);
+        self.thread.wait(async move { link.push(&statements, &proof).await })?
     }
 
     pub(super) fn push_changes_fenced(&self, Fence(client): &mut Fence, sharing: &Sharing) -> Result<Pushed> {
@@ -55,30 +73,34 @@ impl Postgres {
             unreachable!("a fenced namespace is deleted, which takes several statements")
         };
         let link = Arc::clone(&self.link);
-        let held = Arc::clone(client);
-        self.thread.wait(limited(self.link.timeout, async move { link.push_fenced(&held, &statements).await }))?
+        let (held, proof) = (Arc::clone(client), Proof::of(sharing));
+        self.thread
+            .wait(limited(self.link.timeout, async move { link.push_fenced(&held, &statements, &proof).await }))?
     }
 
     /// Checks that namespaces are at these versions.
-    pub(super) fn compare(&self, known: &[(String, u64)]) -> Result<Pushed> {
+    pub(super) fn compare(&self, known: &[(String, Version)]) -> Result<Pushed> {
         let names: Vec<String> = known.iter().map(|(name, _)| name.clone()).collect();
-        let found: HashMap<String, u64> = self.versions(&names)?.into_iter().collect();
-        let is_same = known.iter().all(|(name, version)| found.get(name).copied().unwrap_or(0) == *version);
+        let found: HashMap<String, Version> = self.versions(&names)?.into_iter().collect();
+        let is_same = known.iter().all(|(name, version)| found.get(name).copied().unwrap_or_default() == *version);
         Ok(if is_same { Pushed::Committed } else { Pushed::Behind })
     }
 }
 
 impl Link {
-    async fn push_fenced(&self, client: &ClientWrapper, statements: &[Statement]) -> Result<Pushed> {
+    async fn push_fenced(&self, client: &ClientWrapper, statements: &[Statement], proof: &Proof) -> Result<Pushed> {
         let (epoch, write) = self.node.next_write();
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
-        match send(client, "SAVEPOINT fenced", &fence, statements).await {
+        let unreplicated = self.address.unreplicated();
+        let sent = send(client, "SAVEPOINT fenced", &fence, statements).await;
+        match sent.and_then(|()| self.check_replicated(unreplicated)) {
             Ok(()) => Ok(Pushed::Committed),
             Err(Failure::Lost | Failure::Again(_)) => {
                 client.batch_execute("ROLLBACK TO SAVEPOINT fenced").await.map_err(Failure::from)?;
+                ours(self.take_epoch().await)?;
                 Ok(Pushed::Behind)
             }
-            Err(Failure::NoAnswer(reason)) => match self.outcome(write).await {
+            Err(Failure::NoAnswer(reason)) => match self.outcome(write, proof).await {
                 Ok(true) => Ok(Pushed::Committed),
                 Ok(false) => Err(Error::SharedDatabase { reason, transient: true }),
                 Err(_) => Err(Error::OutcomeUnknown { cause: reason }),
@@ -87,23 +109,34 @@ impl Link {
         }
     }
 
-    async fn push(&self, statements: &Statements) -> Result<Pushed> {
+    async fn push(&self, statements: &Statements, proof: &Proof) -> Result<Pushed> {
         let deadline = Instant::now() + self.timeout;
+        let within = format!("within {} ms", self.timeout.as_millis());
         loop {
             let (epoch, write) = self.node.next_write();
-            let sent = timeout_at(deadline, self.transaction(epoch, write, statements)).await;
-            let failure = match sent {
-                Ok(Ok(())) => return Ok(Pushed::Committed),
-                Ok(Err(failure)) => failure,
-                Err(_) => Failure::NoAnswer(format!("it did not answer within {} ms", self.timeout.as_millis())),
+            let sent = match timeout_at(deadline, self.client()).await {
+                Ok(Ok(client)) => {
+                    let sent = self.transaction(Held(Some(client)), epoch, write, statements);
+                    let silent = |_| Err(Failure::NoAnswer(format!("it did not answer {within}")));
+                    timeout_at(deadline, sent).await.unwrap_or_else(silent)
+                }
+                Ok(Err(failure)) => Err(failure),
+                Err(_) => Err(Failure::NoConnection(format!("there was no connection {within}"))),
             };
+            let Err(failure) = sent else { return Ok(Pushed::Committed) };
             match failure {
-                Failure::Lost => return Ok(Pushed::Behind),
+                Failure::Lost => match timeout_at(deadline, self.take_epoch()).await {
+                    Ok(Ok(true)) => {}
+                    Ok(Err(Failure::NoAnswer(_) | Failure::NoConnection(_))) => sleep(20 * PAUSE).await,
+                    Ok(Err(failure)) => return Err(failure.into()),
+                    Ok(Ok(false)) => return Ok(Pushed::Behind),
+                    Err(_) => return Err(too_slow(self.timeout)),
+                },
                 Failure::Again(_) if Instant::now() + PAUSE < deadline => sleep(PAUSE).await,
                 Failure::NoAnswer(reason) => {
                     // A little longer than the limit: an error must mean that nothing was stored.
                     let limit = deadline.max(Instant::now() + Duration::from_secs(1));
-                    match timeout_at(limit, self.outcome(write)).await {
+                    match timeout_at(limit, self.outcome(write, proof)).await {
                         Ok(Ok(true)) => return Ok(Pushed::Committed),
                         Ok(Ok(false)) if Instant::now() < deadline => {}
                         Ok(Ok(false)) => return Err(Error::SharedDatabase { reason, transient: true }),
@@ -117,47 +150,111 @@ impl Link {
     }
 
     /// Sends all statements of a transaction at once, and waits for their answers.
-    async fn transaction(&self, epoch: i64, write: i64, statements: &Statements) -> std::result::Result<(), Failure> {
-        let client = self.client().await?;
+    async fn transaction(
+        &self,
+        client: Held,
+        epoch: i64,
+        write: i64,
+        statements: &Statements,
+    ) -> std::result::Result<(), Failure> {
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
+        let unreplicated = self.address.unreplicated();
         let sent = match statements {
             Statements::One(statement) => send_one(&client, &fence, statement).await,
             Statements::Several(statements) => send(&client, "BEGIN", &fence, statements).await,
         };
-        if sent.is_err() {
-            // The connection is closed, with the transaction that it may still be in.
-            drop(Object::take(client));
+        // Another transaction was first: the connection is sound, and there will be more of these.
+        if matches!(sent, Ok(()) | Err(Failure::Lost)) {
+            client.give_back();
         }
-        sent
+        sent.and_then(|()| self.check_replicated(unreplicated))
+    }
+
+    /// Fails if a commit was not replicated since there were so many of them. The next commit that is replicated shows
+    /// that those before it are, too: so the outcome is found out as if there had been no answer.
+    fn check_replicated(&self, before: u64) -> std::result::Result<(), Failure> {
+        match self.address.unreplicated() == before {
+            true => Ok(()),
+            false => Err(Failure::NoAnswer("it has stored the change, but no synchronous standby has".into())),
+        }
+    }
+
+    /// Reads the epoch of this node after a push that failed, and takes over another one. Returns true if there was
+    /// another one: nothing was pushed for no other reason, perhaps.
+    ///
+    /// An increment that stalled takes place long after its call, and a fail-over or a restore may lose the row.
+    async fn take_epoch(&self) -> std::result::Result<bool, Failure> {
+        let client = Held(Some(self.client().await?));
+        let found = client.query_opt("SELECT epoch FROM mnemon.nodes WHERE id = $1", &[&self.node.id]).await?;
+        let epoch = self.node.epoch.load(Ordering::SeqCst);
+        let is_other = found.is_none_or(|row| row.get::<_, i64>(0) != epoch);
+        if is_other {
+            raise(&client, &self.node, epoch).await?;
+        }
+        client.give_back();
+        Ok(is_other)
     }
 
     /// Returns true if a write without an answer was stored. If it was not, it never will be: the epoch is another one
     /// now.
-    async fn outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
+    async fn outcome(&self, write: i64, proof: &Proof) -> std::result::Result<bool, Failure> {
         loop {
-            match self.try_outcome(write).await {
+            match self.try_outcome(write, proof).await {
                 Err(Failure::NoConnection(_) | Failure::NoAnswer(_) | Failure::Again(_)) => sleep(10 * PAUSE).await,
                 outcome => return outcome,
             }
         }
     }
 
-    async fn try_outcome(&self, write: i64) -> std::result::Result<bool, Failure> {
-        let client = self.client().await?;
-        let epoch = self.node.epoch.load(Ordering::SeqCst) + 1;
-        // Waits for a transaction of this node that is about to end. `greatest`, because the statement may run twice.
-        let update = "UPDATE mnemon.nodes SET epoch = greatest(epoch, $2) WHERE id = $1 RETURNING last_write";
-        let row = client.query_one(update, &[&self.node.id, &epoch]).await;
-        let last: i64 = match row {
-            Ok(row) => row.get(0),
-            Err(error) => {
-                drop(Object::take(client));
-                return Err(error.into());
-            }
-        };
-        self.node.epoch.store(epoch, Ordering::SeqCst);
-        Ok(last == write)
+    async fn try_outcome(&self, write: i64, proof: &Proof) -> std::result::Result<bool, Failure> {
+        let client = Held(Some(self.client().await?));
+        let unreplicated = self.address.unreplicated();
+        // Waits for a transaction of this node that is about to end.
+        let last = raise(&client, &self.node, self.node.epoch.load(Ordering::SeqCst) + 1).await?;
+        // The row of the node may be gone, and with it the number of the last write.
+        let stamp = "SELECT 1 FROM mnemon.stamps WHERE namespace = $1 AND version = $2 AND stamp = $3";
+        let Proof { namespace, version } = proof;
+        let is_stored = last == write
+            || client.query_opt(stamp, &[namespace, &(version.number as i64), &version.stamp]).await?.is_some();
+        client.give_back();
+        self.check_replicated(unreplicated)?;
+        Ok(is_stored)
     }
+}
+
+/// A connection of the pool that is closed unless it is given back: with the transaction that it may be in, or with a
+/// statement that somebody gave up waiting for, behind which the next call would wait.
+struct Held(Option<Object>);
+
+impl Held {
+    fn give_back(mut self) {
+        self.0 = None;
+    }
+}
+
+impl std::ops::Deref for Held {
+    type Target = Object;
+
+    fn deref(&self) -> &Object {
+        self.0.as_ref().expect("it is here until it is given back")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// Raises the epoch of a node to this one, unless it is higher, also if its row is gone. Returns its last write.
+async fn raise(client: &Object, node: &Node, epoch: i64) -> std::result::Result<i64, Failure> {
+    let raise = "INSERT INTO mnemon.nodes AS old (id, epoch, last_write) VALUES ($1, $2, 0) \
+                 ON CONFLICT (id) DO UPDATE SET epoch = greatest(old.epoch, excluded.epoch) RETURNING epoch, last_write";
+    let row = client.query_one(raise, &[&node.id, &epoch]).await?;
+    node.epoch.store(row.get(0), Ordering::SeqCst);
+    Ok(row.get(1))
 }
 
 /// Sends a statement that is a transaction by itself.
@@ -217,7 +314,7 @@ async fn send(
 
 fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let Sharing { changes, lookups } = sharing;
-    let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == 0);
+    let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == Version::NONE);
     let mut heads_of = Vec::new();
     if !new.is_empty() {
         heads_of.push((statements::add_namespaces(), heads(&new), new.len()));
@@ -239,8 +336,10 @@ fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     }
     if !lookups.is_empty() {
         let names: Vec<String> = lookups.iter().map(|(name, _)| escape(name)).collect();
-        let versions: Vec<i64> = lookups.iter().map(|(_, version)| *version as i64).collect();
-        several.push((statements::UNCHANGED.to_owned(), vec![Box::new(names), Box::new(versions)]));
+        let versions: Vec<i64> = lookups.iter().map(|(_, version)| version.number as i64).collect();
+        let stamps: Vec<i64> = lookups.iter().map(|(_, version)| version.stamp).collect();
+        let parameters: Vec<Parameter> = vec![Box::new(names), Box::new(versions), Box::new(stamps)];
+        several.push((statements::UNCHANGED.to_owned(), parameters));
     }
     if !cleared.is_empty() {
         let tables = Table::all().filter(|table| !table.is_common()).map(|table| table.name());
@@ -266,7 +365,7 @@ fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec
 }
 
 fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
-    let mut statements: Vec<Statement> = Vec::new();
+    let mut statements = vec![(statements::note_stamps(), stamps(changes))];
     for table in Table::all() {
         let rows: Vec<(&Change, &Row)> = changes
             .iter()
@@ -299,7 +398,7 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
 
 /// Returns true if a change deletes everything that the namespace held before.
 fn is_cleared(change: &Change) -> bool {
-    change.base > 0 && (change.is_from_scratch || !change.head.exists)
+    change.base != Version::NONE && (change.is_from_scratch || !change.head.exists)
 }
 
 /// Returns the messages whose stored vectors are outdated: deleted messages, and those past their first revision.
@@ -320,9 +419,9 @@ fn outdated(changes: &[Change], table: Table) -> Vec<(String, i64)> {
 /// Returns the parameters of the statements on namespaces.
 fn heads(changes: &[&Change]) -> Vec<Parameter> {
     let names: Vec<String> = changes.iter().map(|change| escape(&change.namespace)).collect();
-    let versions: Vec<i64> = changes.iter().map(|change| change.version as i64).collect();
+    let versions: Vec<i64> = changes.iter().map(|change| change.version.number as i64).collect();
     let cleared: Vec<i64> =
-        changes.iter().map(|change| if is_cleared(change) { change.version as i64 } else { 0 }).collect();
+        changes.iter().map(|change| if is_cleared(change) { change.version.number as i64 } else { 0 }).collect();
     let number = |get: &dyn Fn(&Head) -> u64| -> Parameter {
         Box::new(changes.iter().map(|change| get(&change.head) as i64).collect::<Vec<_>>())
     };
@@ -333,6 +432,8 @@ fn heads(changes: &[&Change]) -> Vec<Parameter> {
     vec![
         Box::new(names),
         Box::new(versions),
+        Box::new(changes.iter().map(|change| change.version.stamp).collect::<Vec<_>>()),
+        Box::new(changes.iter().map(|change| change.base.stamp).collect::<Vec<_>>()),
         Box::new(cleared),
         Box::new(changes.iter().map(|change| change.head.exists).collect::<Vec<_>>()),
         number(&|head| head.next_seq),
@@ -349,12 +450,24 @@ fn heads(changes: &[&Change]) -> Vec<Parameter> {
     ]
 }
 
+/// Returns the parameters of [`statements::note_stamps`].
+fn stamps(changes: &[Change]) -> Vec<Parameter> {
+    let last_change = |change: &Change| change.head.documents.as_ref().map_or(0, |documents| documents.last_change);
+    vec![
+        Box::new(changes.iter().map(|change| escape(&change.namespace)).collect::<Vec<_>>()),
+        Box::new(changes.iter().map(|change| change.version.number as i64).collect::<Vec<_>>()),
+        Box::new(changes.iter().map(|change| change.version.stamp).collect::<Vec<_>>()),
+        Box::new(changes.iter().map(|change| change.head.next_seq as i64).collect::<Vec<_>>()),
+        Box::new(changes.iter().map(|change| last_change(change) as i64).collect::<Vec<_>>()),
+    ]
+}
+
 /// Returns the parameters of the statement that stores rows, whose keys are distinct. The key of a deleted row is
 /// hashed, so that it names nothing.
 fn parameters(key: &[u8; 32], table: Table, rows: &[(&Change, &Row)]) -> Vec<Parameter> {
     let mut parameters: Vec<Parameter> = vec![
         Box::new(rows.iter().map(|(change, _)| escape(&change.namespace)).collect::<Vec<_>>()),
-        Box::new(rows.iter().map(|(change, _)| change.version as i64).collect::<Vec<_>>()),
+        Box::new(rows.iter().map(|(change, _)| change.version.number as i64).collect::<Vec<_>>()),
         Box::new(rows.iter().map(|(_, row)| row.value.is_none()).collect::<Vec<_>>()),
     ];
     if table.has_chosen_key() {

@@ -120,12 +120,13 @@ pub(super) fn clear(table: &str) -> String {
     format!("DELETE FROM mnemon.{table} WHERE namespace = ANY($1)")
 }
 
-/// Adds namespaces, and returns a row for each. Parameters: arrays of the names, the versions, the versions of the last
-/// removal, and [`HEAD`]. Fails if one exists.
+/// Adds namespaces, and returns a row for each. Parameters: arrays of the names, the versions, their stamps, the stamps
+/// of the versions before, the versions of the last removal, and [`HEAD`]. Fails if one exists.
 pub(super) fn add_namespaces() -> String {
     let columns = list(HEAD.map(|(name, _)| name.to_owned()));
     format!(
-        "INSERT INTO mnemon.namespaces (name, version, cleared_at, {columns}) SELECT * FROM {} AS new RETURNING 1",
+        "INSERT INTO mnemon.namespaces (name, version, stamp, cleared_at, {columns}) \
+         SELECT name, version, stamp, cleared_at, {columns} FROM {} RETURNING 1",
         heads()
     )
 }
@@ -133,21 +134,44 @@ pub(super) fn add_namespaces() -> String {
 /// Moves namespaces to their next versions, and returns a row for each that was at the version before. Parameters as in
 /// [`add_namespaces`].
 pub(super) fn move_namespaces() -> String {
-    let columns = list(HEAD.map(|(name, _)| name.to_owned()));
     let set = list(HEAD.map(|(name, _)| format!("{name} = new.{name}")));
     format!(
-        "UPDATE mnemon.namespaces AS old SET version = new.version, \
-         cleared_at = greatest(old.cleared_at, new.cleared_at), {set} FROM {} AS new(name, version, cleared_at, {columns}) \
-         WHERE old.name = new.name AND old.version = new.version - 1 RETURNING 1",
+        "UPDATE mnemon.namespaces AS old SET version = new.version, stamp = new.stamp, \
+         cleared_at = greatest(old.cleared_at, new.cleared_at), {set} FROM {} \
+         WHERE old.name = new.name AND old.version = new.version - 1 AND old.stamp = new.old_stamp RETURNING 1",
         heads()
     )
 }
 
 /// Returns the parameters of the statements on namespaces, as rows.
 fn heads() -> String {
-    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 4)));
-    format!("unnest($1::text[], $2::bigint[], $3::bigint[], {arrays})")
+    let columns = list(HEAD.map(|(name, _)| name.to_owned()));
+    let arrays = list(HEAD.iter().enumerate().map(|(at, (_, kind))| format!("${}::{kind}[]", at + 6)));
+    format!(
+        "unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], {arrays}) \
+         AS new(name, version, stamp, old_stamp, cleared_at, {columns})"
+    )
 }
+
+/// The number of the last versions of a namespace whose stamps are kept.
+pub(super) const STAMPS: i64 = 1024;
+
+/// Notes the stamps of versions, in the places of those that are [`STAMPS`] older. Parameters: arrays of the names, the
+/// versions, their stamps, the next sequence numbers, and the last changes of documents.
+pub(super) fn note_stamps() -> String {
+    format!(
+        "INSERT INTO mnemon.stamps (namespace, place, version, stamp, next_seq, last_change) \
+         SELECT new.namespace, new.version % {STAMPS}, new.version, new.stamp, new.next_seq, new.last_change \
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
+         AS new(namespace, version, stamp, next_seq, last_change) {ALWAYS} \
+         ON CONFLICT (namespace, place) DO UPDATE SET version = excluded.version, stamp = excluded.stamp, \
+         next_seq = excluded.next_seq, last_change = excluded.last_change"
+    )
+}
+
+/// The stamps of those of a namespace's versions that are still known, the newest first.
+pub(super) const KNOWN: &str = "SELECT version, stamp, next_seq, last_change FROM mnemon.stamps \
+     WHERE namespace = $1 AND version = ANY($2) ORDER BY version DESC";
 
 /// A statement that fails unless the given one returns as many rows as its last parameter says, which comes after those
 /// of the given one.
@@ -199,15 +223,15 @@ pub(super) const FENCE: &str = "WITH fenced AS (UPDATE mnemon.nodes SET last_wri
 const FENCED: &str = "UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1";
 
 /// Fails if a namespace is at another version, and keeps those that are not where they are until the transaction ends.
-/// Parameters: arrays of names and versions, 0 for one that there never was.
-pub(super) const UNCHANGED: &str = "WITH known AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS k(name, version)), \
-     seen AS (SELECT found.name, found.version FROM mnemon.namespaces AS found JOIN known ON found.name = known.name FOR SHARE OF found) \
-     SELECT 1 / (count(*) = 0)::int FROM known LEFT JOIN seen ON known.name = seen.name \
-     WHERE coalesce(seen.version, 0) <> known.version";
+/// Parameters: arrays of names, versions, 0 for one that there never was, and stamps.
+pub(super) const UNCHANGED: &str = "WITH known AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS k(name, version, stamp)), \
+     seen AS (SELECT found.name, found.version, found.stamp FROM mnemon.namespaces AS found JOIN known ON found.name = known.name \
+     FOR SHARE OF found) SELECT 1 / (count(*) = 0)::int FROM known LEFT JOIN seen ON known.name = seen.name \
+     WHERE coalesce(seen.version, 0) <> known.version OR coalesce(seen.stamp, 0) <> known.stamp";
 
 pub(super) fn head() -> String {
     let columns = list(HEAD.map(|(name, _)| name.to_owned()));
-    format!("SELECT version, cleared_at, {columns} FROM mnemon.namespaces WHERE name = $1")
+    format!("SELECT version, cleared_at, {columns}, stamp, pg_is_in_recovery() FROM mnemon.namespaces WHERE name = $1")
 }
 
 type BoxError = Box<dyn std::error::Error + Sync + Send>;

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     failure::Failure,
-    statements::{Parameter, escape, unescape},
+    statements::{Parameter, STAMPS, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
@@ -20,27 +20,31 @@ use crate::{
 pub(super) const DELETE: &str = "DELETE FROM mnemon.vectors AS old USING unnest($1::text[], $2::bigint[]) AS gone(namespace, seq) \
      WHERE old.namespace = gone.namespace AND old.seq = gone.seq AND old.is_text = $3::boolean";
 
-/// Stores vectors of messages that are at their revision. The lock on the messages orders this with their deletion.
+/// Stores vectors of messages that are at their revision, of replicas whose version is known. The lock on the messages orders this with their deletion.
 fn insert(pgvector: bool, is_text: bool) -> String {
     let messages = if is_text { "document_texts" } else { "messages" };
     let kind = if pgvector { "vector" } else { "bytea" };
     format!(
-        "WITH current AS (SELECT message.namespace, message.seq, message.revision FROM mnemon.{messages} AS message \
-         JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS u(namespace, seq, revision)) AS wanted \
+        "WITH current AS (SELECT message.namespace, message.seq FROM mnemon.{messages} AS message \
+         JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $8::bigint[], $9::bigint[]) \
+         AS u(namespace, seq, revision, version, stamp)) AS wanted \
          ON message.namespace = wanted.namespace AND message.seq = wanted.seq \
+         JOIN mnemon.stamps AS known ON known.namespace = wanted.namespace AND known.place = wanted.version % {STAMPS} \
+         AND known.version = wanted.version AND known.stamp = wanted.stamp \
          WHERE NOT message.deleted AND message.revision = wanted.revision FOR SHARE OF message) \
-         INSERT INTO mnemon.vectors (namespace, is_text, seq, model, part, revision, vector) \
-         SELECT new.namespace, {is_text}, new.seq, $6::text, new.part, new.revision, new.vector \
-         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::{kind}[]) \
-         AS new(namespace, seq, revision, part, vector) \
+         INSERT INTO mnemon.vectors (namespace, is_text, seq, model, part, revision, text_hash, vector) \
+         SELECT new.namespace, {is_text}, new.seq, $7::text, new.part, new.revision, new.text_hash, new.vector \
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::{kind}[]) \
+         AS new(namespace, seq, revision, text_hash, part, vector) \
          JOIN current ON current.namespace = new.namespace AND current.seq = new.seq \
-         ON CONFLICT (namespace, is_text, seq, model, part) DO UPDATE SET revision = excluded.revision, vector = excluded.vector"
+         ON CONFLICT (namespace, is_text, seq, model, part) DO UPDATE SET revision = excluded.revision, \
+         text_hash = excluded.text_hash, vector = excluded.vector"
     )
 }
 
 /// Reads the vectors of messages of one namespace. For a join with all wanted messages, Postgres would read the whole
 /// table.
-const SELECT: &str = "SELECT seq, revision, vector FROM mnemon.vectors \
+const SELECT: &str = "SELECT seq, revision, text_hash, vector FROM mnemon.vectors \
      WHERE namespace = $1 AND is_text = $2 AND seq = ANY($3) AND model = $4 ORDER BY seq, part";
 
 /// Returns the name under which the vectors of a model are stored.
@@ -64,12 +68,12 @@ pub(super) async fn get(
         let seqs: Vec<i64> = places.keys().copied().collect();
         for row in client.query(&statement, &[&escape(namespace), &is_text, &seqs, &name(model)]).await? {
             let at = places[&row.get::<_, i64>(0)];
-            if row.get::<_, i64>(1) as u64 != wanted[at].revision {
+            if (row.get::<_, i64>(1) as u64, row.get(2)) != (wanted[at].revision, wanted[at].text_hash) {
                 continue;
             }
             let vector = match pgvector {
-                true => row.try_get::<_, Vector>(2)?.to_vec(),
-                false => from_bytes(row.try_get(2)?),
+                true => row.try_get::<_, Vector>(3)?.to_vec(),
+                false => from_bytes(row.try_get(3)?),
             };
             found[at].get_or_insert_default().push(vector);
         }
@@ -91,14 +95,20 @@ pub(super) fn inserts(
 ) -> Vec<(String, Vec<Parameter>)> {
     let mut inserts = Vec::new();
     for is_text in [false, true] {
-        let (mut namespaces, mut seqs, mut revisions, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut vectors: Vec<&[f32]> = Vec::new();
-        for SharedVectors { of, vectors: windows } in offered.iter().filter(|offered| offered.of.is_text == is_text) {
+        let (mut namespaces, mut seqs, mut revisions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut hashes, mut parts) = (Vec::new(), Vec::new());
+        let (mut versions, mut stamps, mut vectors) = (Vec::new(), Vec::new(), Vec::<&[f32]>::new());
+        for SharedVectors { of, version, vectors: windows } in
+            offered.iter().filter(|offered| offered.of.is_text == is_text)
+        {
             for (part, vector) in windows.iter().enumerate() {
                 namespaces.push(escape(&of.namespace));
                 seqs.push(of.seq as i64);
                 revisions.push(of.revision as i64);
+                hashes.push(of.text_hash);
                 parts.push(part as i64);
+                versions.push(version.number as i64);
+                stamps.push(version.stamp);
                 vectors.push(vector);
             }
         }
@@ -113,9 +123,12 @@ pub(super) fn inserts(
             Box::new(namespaces),
             Box::new(seqs),
             Box::new(revisions),
+            Box::new(hashes),
             Box::new(parts),
             vectors,
             Box::new(name(model)),
+            Box::new(versions),
+            Box::new(stamps),
         ];
         inserts.push((insert(pgvector, is_text), parameters));
     }

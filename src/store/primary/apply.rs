@@ -7,12 +7,15 @@ use std::{
 
 use redb::{Key, Value};
 
+#[cfg(feature = "postgres")]
+use super::lost::Lost;
 use super::{
     super::{
         audit::AuditLog,
         edit::Edit,
         edit_documents::{Changing, EditDocuments},
         journal::Journal,
+        lost_rows::LostRows,
         message_record::StoredMessage,
         namespaces::{self, Namespaces},
         put_times::PutTimes,
@@ -41,9 +44,12 @@ impl ApplyChanges<'_> {
     /// # Errors
     /// [`Error::Corrupted`]: the rows do not fit together.
     pub(crate) fn apply(&self, change: &Change) -> Result<bool> {
-        let before = Versions(self.0).record(&change.namespace)?.unwrap_or_default();
-        if before.version != change.base {
+        let mut history = Versions(self.0).history(&change.namespace)?;
+        if history.version() != change.base {
             return Ok(false);
+        }
+        if let Some(parted) = change.parted {
+            history.0.retain(|version| version.number <= parted.version.number);
         }
         let is_common = change.namespace == COMMON;
         if change.rows.iter().any(|row| row.table.is_common() != is_common) {
@@ -51,23 +57,32 @@ impl ApplyChanges<'_> {
                 "a common row is in a namespace, or a row of a namespace is among the common ones",
             ));
         }
+        #[cfg(feature = "postgres")]
+        let lost = change.parted.map(|parted| Lost::of(self.0, change, &parted)).transpose()?;
         if is_common {
+            if change.is_from_scratch {
+                self.empty_common()?;
+            }
             self.plain("", 0, &change.rows)?;
             for row in change.rows.iter().filter(|row| row.table == PrimaryTable::AUDIT) {
                 if let Some(record) = row.value.as_deref().map(rows::audit).transpose()? {
                     AuditLog(self.0).put(Reader::new(&row.key).int()?, record)?;
                 }
             }
-            let version = change.version;
-            Versions(self.0).set(COMMON, &VersionRecord { version, ..VersionRecord::default() })?;
+            Versions(self.0).set(COMMON, VersionRecord::default(), history, change.version)?;
+            #[cfg(feature = "postgres")]
+            lost.map_or(Ok(()), |lost| lost.note(self.0, change))?;
             return Ok(true);
         }
         let name = Namespace::new(&change.namespace)?;
         if change.is_from_scratch || !change.head.exists {
             self.empty(&name)?;
         }
+        if !change.head.exists {
+            LostRows(self.0).clear(&change.namespace)?;
+        }
         let Head { next_seq, next_session, .. } = change.head;
-        let mut record = VersionRecord { version: change.version, id: None, next_seq, next_session };
+        let mut record = VersionRecord { next_seq, next_session, ..VersionRecord::default() };
         if change.head.exists {
             let known = Namespaces(self.0).record(&name)?.map_or(0, |record| record.next_seq);
             let NamespaceId(id) = Namespaces(self.0).create(&name)?;
@@ -77,8 +92,17 @@ impl ApplyChanges<'_> {
             self.puts_and_removals(NamespaceId(id), known, &rows)?;
             self.head(&name, id, &change.head)?;
         }
-        Versions(self.0).set(&change.namespace, &record)?;
+        Versions(self.0).set(&change.namespace, record, history, change.version)?;
+        #[cfg(feature = "postgres")]
+        lost.map_or(Ok(()), |lost| lost.note(self.0, change))?;
         Ok(true)
+    }
+
+    /// Removes the legal holds and the audit.
+    fn empty_common(&self) -> Result<()> {
+        self.0.table(HOLDS)?.remove_range::<&str>(..)?;
+        self.0.table(AUDIT)?.remove_range::<u64>(..)?;
+        AuditLog(self.0).set_head(&AuditHead::default())
     }
 
     /// Removes a namespace with all that is in it.

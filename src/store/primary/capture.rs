@@ -15,7 +15,6 @@ use super::{
         namespaces::{self, Namespaces},
         schema::*,
         tables::{ChangedKeys, ReadableTable, Tables, WriteTransaction},
-        transaction::Snapshot,
     },
     change::{Change, DocumentHead, Head, Sharing, Versions},
     rows,
@@ -70,11 +69,7 @@ pub(crate) struct Names(Mutex<HashMap<u32, String>>);
 
 impl Names {
     /// The name of the namespace with this number, if it is there.
-    pub(crate) fn of(&self, snapshot: &Snapshot, NamespaceId(id): NamespaceId) -> Result<Option<String>> {
-        self.get(snapshot.tables(), id)
-    }
-
-    fn get(&self, tables: &impl Tables, id: u32) -> Result<Option<String>> {
+    pub(in crate::store) fn get(&self, tables: &impl Tables, id: u32) -> Result<Option<String>> {
         let mut names = self.0.lock();
         let table = tables.table(NAMESPACES)?;
         let number = |value: &[u8]| codec::decode::<NamespaceRecord>(value).map(|record| record.id);
@@ -201,10 +196,13 @@ impl Capture<'_> {
                 let before = Versions(tables).record(&namespace)?.unwrap_or_default();
                 let (head, id) = head(tables, &namespace, &before)?;
                 let is_from_scratch = before.id.is_some() && before.id != id;
-                let (base, version) = (before.version, before.version + 1);
+                let history = before.history();
+                let base = history.version();
+                let version = base.next();
                 let (next_seq, next_session) = (head.next_seq, head.next_session);
-                Versions(tables).set(&namespace, &VersionRecord { version, id, next_seq, next_session })?;
-                Ok(Change { namespace, base, version, is_from_scratch, head, rows })
+                let record = VersionRecord { id, next_seq, next_session, ..VersionRecord::default() };
+                Versions(tables).set(&namespace, record, history, version)?;
+                Ok(Change { namespace, base, version, is_from_scratch, parted: None, head, rows })
             })
             .collect()
     }
@@ -266,6 +264,18 @@ fn head(tables: &WriteTransaction, namespace: &str, before: &VersionRecord) -> R
     let language = Namespaces(tables).language_record(NamespaceId(id))?;
     let ttl = Namespaces(tables).time_to_live(NamespaceId(id))?;
     Ok((Head { exists: true, next_seq, next_session, messages, language, documents, ttl }, Some(id)))
+}
+
+/// Returns the rows of a namespace, or the common ones.
+#[cfg(feature = "postgres")]
+pub(super) fn rows_of(tables: &WriteTransaction, namespace: &str) -> Result<Vec<Row>> {
+    let name = if namespace == COMMON { None } else { Some(Namespace::new(namespace)?) };
+    let (keys, names) = (all_keys(tables, name.as_ref())?, Names::default());
+    let mut capture = Capture { tables, changed: &keys, names: &names, removed: HashSet::new(), rows: BTreeMap::new() };
+    capture.namespaces()?;
+    capture.messages()?;
+    visit_tables(&mut capture)?;
+    Ok(capture.rows.remove(namespace).unwrap_or_default())
 }
 
 /// Returns the keys of all records of a namespace that the primary has, or of those that belong to none.

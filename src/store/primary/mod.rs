@@ -13,17 +13,21 @@ pub(super) mod table;
 mod change;
 pub(super) mod rows;
 
-mod apply;
 mod capture;
+
+#[cfg(feature = "postgres")]
+mod lost;
+
+mod apply;
 
 pub(crate) use apply::ApplyChanges;
 pub(crate) use capture::Names;
 #[cfg(feature = "postgres")]
 pub(super) use capture::all_keys;
 pub(super) use capture::{capture, captured_tables};
-pub(crate) use change::{Change, Sharing, Versions};
+pub(crate) use change::{Change, History, Sharing, Version, Versions};
 #[cfg(feature = "postgres")]
-pub(crate) use change::{DocumentHead, Head};
+pub(crate) use change::{DocumentHead, Head, Parted};
 #[cfg(feature = "postgres")]
 pub(crate) use table::{Cell, Column, Kind, Row, Table, hidden_name};
 

@@ -46,6 +46,7 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
     for problem in AuditLog(tables).read()?.problems {
         report.problem(format!("the audit: {problem}"));
     }
+    report.lost = tables.table(LOST)?.len()?;
     verify_owners(tables, &mut report)?;
     documents::verify(tables, &mut report)?;
     journal::verify(tables, &mut report)?;

@@ -16,6 +16,9 @@ pub struct VerifyReport {
     pub pending: u64,
     /// Whether the pages of the file were checked too. They are not while another process has it open for writing.
     pub pages_checked: bool,
+    /// Number of rows that this replica of a shared database had and the database lost, in a fail-over or by a restore,
+    /// and of deletions that it undid. [`DatabaseFile::lost`](crate::DatabaseFile::lost) lists them.
+    pub lost: u64,
     /// The problems, a line each. The database is sound if there are none.
     pub problems: Vec<String>,
 }

@@ -1,12 +1,15 @@
 //! Several machines with one truth in Postgres. A machine is an engine with a file of its own.
 
 mod command;
+mod connect;
 mod debian;
 mod faults;
+mod fence;
 mod hang;
 mod outage;
 pub(crate) mod proxy;
 mod reindex;
+mod restore;
 mod runtimes;
 mod tables;
 mod tenants;

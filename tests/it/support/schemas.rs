@@ -1,7 +1,9 @@
 //! Turns databases into those of earlier schemas. Before schema 4 vectors had 32 bits: see `Db::with_precision`.
 
-/// Removes what schema 11 added to schema 10: the expiry and the versions of messages. There must be no message that expires.
+/// Removes what schemas 11 and 12 added to schema 10: the expiry and the versions of messages, and what replicas lost. There must
+/// be no message that expires, and the file is no replica.
 pub(crate) fn back_to_schema_10(file: &redb::WriteTransaction) {
+    file.delete_table(redb::TableDefinition::<(&str, u64), &[u8]>::new("lost")).unwrap();
     file.delete_table(redb::TableDefinition::<(i64, &str, u64), ()>::new("message_expiry")).unwrap();
     file.delete_table(redb::TableDefinition::<u32, i64>::new("times_to_live")).unwrap();
     file.delete_table(redb::TableDefinition::<(u32, u64, i64), &[u8]>::new("message_versions")).unwrap();
