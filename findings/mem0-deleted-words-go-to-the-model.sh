@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Expected: after `delete_all(user_id="ada")` nothing that Ada said is kept, or shown to the language model again.
-# Happens: `get_all` is empty, but the last ten messages of each user are in the table messages of history.db, which `delete_all` leaves as it is. The next
-# `add`, a good morning, sends the deleted words to the language model, as context for what it should remember.
+# Happens: `get_all` is empty, but the last ten messages of each user are in the table messages of history.db, which `delete_all` leaves as it is.
+# The next `add`, a good morning, sends the deleted words to the language model, as context for what it should remember.
 # Package: mem0ai 2.2.1, qdrant-client 1.20.0 (PyPI). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

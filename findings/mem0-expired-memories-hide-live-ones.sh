@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Expected: `search` and `get_all` return the best, or all, of the memories that have not expired; expired ones cost nothing but space.
-# Happens: expired memories are never deleted, and are left out after the store's limit was applied, the greater of 60 and four times top_k. 200 expired memories
-# that match better leave a search without any result, though five live ones are there; after they are deleted, the same search finds all five.
+# Happens: expired memories are never deleted, and are left out after the store's limit was applied, the greater of 60 and four times top_k. 200 expired
+# ones that match better leave a search without any result, though five live ones are there; after their deletion, the same search finds all five.
 # Package: mem0ai 2.2.1, qdrant-client 1.20.0 (PyPI). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)
