@@ -173,16 +173,20 @@ pub mod tokenizer {
 /// Chats in the formats of other programs: lists of messages in memory, and the files that programs write.
 ///
 /// [`FORMATS`](format::FORMATS) is the table of all formats. A [`Source`](format::Source) has the files, and a
-/// [`FileReader`](format::FileReader) reads each in the format that it is found to have.
+/// [`FileReader`](format::FileReader) reads each in the format that it is found to have. A
+/// [`FileImport`](format::FileImport) stores what they hold.
 pub mod format {
-    #[cfg(feature = "formats")]
-    #[doc(inline)]
-    pub use crate::formats::{
-        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, decompressed,
-        namespace_of,
-    };
     #[doc(inline)]
     pub use crate::message::format::*;
+    #[cfg(feature = "formats")]
+    #[doc(inline)]
+    pub use crate::{
+        engine::{BadMessage, FileImport, ImportReport, ImportTarget},
+        formats::{
+            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile, TimeZone,
+            decompressed, namespace_of,
+        },
+    };
 }
 
 /// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.

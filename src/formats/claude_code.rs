@@ -34,7 +34,8 @@ pub(super) fn is_line(value: &Value) -> bool {
 }
 
 pub(super) fn reader(options: &ReadOptions) -> Box<dyn ValueReader> {
-    Box::new(ClaudeCode { tool_output: options.tool_output, ..ClaudeCode::default() })
+    let (tool_output, transcript) = (options.tool_output, Transcript::new(options));
+    Box::new(ClaudeCode { tool_output, transcript, ..ClaudeCode::default() })
 }
 
 #[derive(Default)]

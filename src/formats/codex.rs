@@ -27,7 +27,8 @@ pub(super) fn is_line(value: &Value) -> bool {
 }
 
 pub(super) fn reader(options: &ReadOptions) -> Box<dyn ValueReader> {
-    Box::new(Codex { tool_output: options.tool_output, ..Codex::default() })
+    let (tool_output, transcript) = (options.tool_output, Transcript::new(options));
+    Box::new(Codex { tool_output, transcript, ..Codex::default() })
 }
 
 #[derive(Default)]

@@ -10,7 +10,7 @@ use super::{
     aider, chats, claude_ai, claude_code, codex, gemini_cli, gemini_takeout, group_chats, irc,
     json::{JsonReader, JsonShape},
     mail, opencode, own,
-    reader::{Found, ReadOptions, Reader, ValueReader},
+    reader::{DerivedIds, Found, ReadOptions, Reader, ValueReader},
     sample::Sample,
     slack,
     source::SourceFile,
@@ -308,6 +308,8 @@ impl fmt::Debug for Format {
 /// Reads the files of one [`Source`], each in its format.
 pub struct FileReader {
     options: ReadOptions,
+    /// The format of the files. `None`: the one that each is found to have.
+    given: Option<&'static Format>,
     /// The readers of the formats that were met.
     readers: Vec<(&'static str, Box<dyn Reader>)>,
 }
@@ -315,11 +317,31 @@ pub struct FileReader {
 impl FileReader {
     /// Creates a reader.
     pub fn new(options: ReadOptions) -> Self {
-        FileReader { options, readers: Vec::new() }
+        FileReader { options, given: None, readers: Vec::new() }
+    }
+
+    /// Names the format of the files. `None`: the one that each is found to have.
+    pub fn format(self, given: Option<&'static Format>) -> Self {
+        FileReader { given, ..self }
+    }
+
+    /// Returns the format in which a file is to be read. A file that is alone is read in the one that was asked for, and as
+    /// mnemon's own if it has that of none, because its errors say so. `None`: a file among others that has another format.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn format_of(&self, file: &mut SourceFile<'_>, is_single: bool) -> Result<Option<&'static Format>> {
+        let given = self.given;
+        if let Some(given) = given.filter(|_| is_single) {
+            return Ok(Some(given));
+        }
+        let found = file.format()?.or_else(|| FORMATS.first().filter(|_| is_single));
+        Ok(found.filter(|found| given.is_none_or(|given| given.name == found.name)))
     }
 
     /// Reads a file in a format. Messages that cannot be read or stored are errors within [`Found`], and an error of the
-    /// iterator ends the file.
+    /// iterator ends the file. All messages have ids: one that comes without gets one computed from its content, so that
+    /// reading a file again gives the same messages.
     pub fn read<'f>(
         &'f mut self,
         format: &'static Format,
@@ -330,9 +352,10 @@ impl FileReader {
             readers.push((format.name, format.reader(options)));
             readers.len() - 1
         });
-        let (name, session) = (file.name.clone(), options.session.clone());
+        let (name, mut ids) = (file.name.clone(), DerivedIds::default());
         // A file that cannot be read fails again when it is.
         let other = file.head().ok().and_then(|head| format.other_of(head));
+        let held = options.max_memory.map(|max| file.bound(max));
         let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
             Some(other) => {
                 let fitting = Some(other.name);
@@ -341,7 +364,13 @@ impl FileReader {
             }
             None => readers[at].1.read(file),
         };
-        found.map(move |found| Ok(found?.placed(&name, session.as_deref())))
+        found.map(move |found| {
+            let found = found?.placed(&name, options, &mut ids);
+            if let Some(held) = held.as_ref().filter(|_| !found.messages.is_empty()) {
+                held.set(0);
+            }
+            Ok(found)
+        })
     }
 }
 

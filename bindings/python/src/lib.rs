@@ -46,7 +46,7 @@ mod _mnemon {
         config::Config,
         custom_block::{BlockContent, BlockQuery, FlushedBatch},
         documents::{Document, Documents},
-        engine::Engine,
+        engine::{Engine, FileMessages, read_files},
         journal::JournalEntry,
         knowledge::{Collection, Profile},
         memory::{Memory, Prompt},

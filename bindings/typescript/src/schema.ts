@@ -175,6 +175,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stores the messages of a file in the namespaces that it names: those of its lines, or of the folders in which a coding agent worked.
+         * @description Needs the right to write.
+         */
+        post: operations["post_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/link": {
         parameters: {
             query?: never;
@@ -341,6 +361,26 @@ export interface paths {
         get: operations["get_namespaces_namespace_formation"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stores the messages of a file that another program wrote, or of a zip archive of files, in this namespace. The format is found out. To send a file again stores nothing twice.
+         * @description Needs the right to write.
+         */
+        post: operations["post_namespaces_namespace_import"];
         delete?: never;
         options?: never;
         head?: never;
@@ -775,6 +815,8 @@ export interface components {
              * @description Messages to recall, up to 1000. Default: 3.
              */
             recall?: number | null;
+            /** @description The provider for whose API the answer has the messages a second time, as `request`. */
+            to?: components["schemas"]["Provider"] | null;
             /**
              * Format: uint64
              * @description Tokens that the prompt may have. Default: 30,000.
@@ -839,7 +881,7 @@ export interface components {
             outcomes: components["schemas"]["BatchOutcome"][];
         };
         BatchFailure: {
-            /** Format: uint32 */
+            /** Format: uint64 */
             batch: number;
             reason: string;
         };
@@ -1156,7 +1198,7 @@ export interface components {
             vectors?: boolean;
         };
         Duration: {
-            /** Format: uint32 */
+            /** Format: uint64 */
             nanos: number;
             /** Format: uint64 */
             secs: number;
@@ -1192,7 +1234,7 @@ export interface components {
         /** @description A batch of a session that a memory block gave up. `Engine::failed_batches` lists them. */
         FailedBatch: {
             /**
-             * Format: uint32
+             * Format: uint64
              * @description The number of the batch in its session.
              */
             batch: number;
@@ -1205,6 +1247,11 @@ export interface components {
             /** @description The session. */
             session: string;
         };
+        /**
+         * Format: binary
+         * @description The bytes of a file.
+         */
+        File: string;
         /**
          * Format: filter
          * @description A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most 1,000 conditions, and 10,000 values in its lists.
@@ -1518,6 +1565,52 @@ export interface components {
         HitChange: "kept" | "new" | "gone" | "outranked";
         /** @description An id of 1 to 512 bytes. */
         Id: string;
+        /** @description What an import did. */
+        ImportReport: {
+            /** @description Number of files that were read in each format. */
+            formats: {
+                [key: string]: number;
+            };
+            /** @description The namespaces in which messages were stored or found, at most 100 of them. */
+            namespaces: components["schemas"]["Namespace"][];
+            /**
+             * Format: uint64
+             * @description Messages whose id was new.
+             */
+            new: number;
+            /**
+             * Format: uint64
+             * @description Number of all notes.
+             */
+            note_count: number;
+            /** @description What was left out and why, at most 100 notes of 500 bytes. */
+            notes: string[];
+            /**
+             * Format: uint64
+             * @description Messages of an earlier import that their author took back since.
+             */
+            removed: number;
+            /**
+             * Format: uint64
+             * @description Messages that replaced a different one with the same id.
+             */
+            replaced: number;
+            /**
+             * Format: uint64
+             * @description Messages that could not be read or stored and were left out, and files that could not be read to their end.
+             */
+            skipped: number;
+            /**
+             * Format: uint64
+             * @description Messages that were stored already.
+             */
+            unchanged: number;
+            /**
+             * Format: uint64
+             * @description Files of a folder or an archive that have no known format and were left out.
+             */
+            unknown_files: number;
+        };
         /** @description The size of a namespace's index, and the estimated recall of its searches. */
         IndexStats: {
             /**
@@ -1910,7 +2003,7 @@ export interface components {
             /** @description The kind of the problem, such as `urn:mnemon:invalid-query`. Kinds are stable. */
             type: string;
         };
-        /** @description Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit. */
+        /** @description A prompt, and the fields of a request to a provider's API that have its messages. */
         Prompt: {
             /**
              * @description The names of blocks whose content was left out to fit.
@@ -1923,7 +2016,7 @@ export interface components {
              */
             failed: components["schemas"]["BlockFailure"][];
             /**
-             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
              * @default []
              */
             left_out: string[];
@@ -1942,6 +2035,8 @@ export interface components {
              * @default []
              */
             recalled: components["schemas"]["RecalledMessage"][];
+            /** @description Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given. */
+            request?: unknown;
             /**
              * @description The blocks that were asked for content, in the order of the memory. A prompt of a composer lists only those with content.
              * @default []
@@ -1983,6 +2078,11 @@ export interface components {
              */
             tokens: number;
         };
+        /**
+         * @description A provider of models.
+         * @enum {string}
+         */
+        Provider: "openai" | "anthropic" | "gemini";
         /** @description Counts of the messages of a put. */
         PutAnswer: {
             /** @description The ids of the messages, in order. */
@@ -2946,6 +3046,49 @@ export interface operations {
             "5XX": components["responses"]["Problem"];
         };
     };
+    post_import: {
+        parameters: {
+            query?: {
+                /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
+                flush?: boolean;
+                /** @description The format. Default: the one that each file is found to have. */
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                /** @description The name of the person who is the user in the chats of groups. */
+                me?: string;
+                /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
+                name?: string;
+                /** @description The session of messages whose format names none. Default: `default`. */
+                session?: string;
+                /** @description Leave out what cannot be read or stored, and count it, instead of ending at the first such message. Default: false. */
+                skip_bad?: boolean;
+                /** @description The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. Default: UTC. */
+                time_zone?: string;
+                /** @description The most bytes of each output of a tool, and of the arguments of each call, that are stored. Default: 0, they are left out. */
+                tool_output?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["File"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportReport"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
     post_link: {
         parameters: {
             query?: never;
@@ -3242,6 +3385,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Formation"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_namespaces_namespace_import: {
+        parameters: {
+            query?: {
+                /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
+                flush?: boolean;
+                /** @description The format. Default: the one that each file is found to have. */
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                /** @description The name of the person who is the user in the chats of groups. */
+                me?: string;
+                /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
+                name?: string;
+                /** @description The session of messages whose format names none. Default: `default`. */
+                session?: string;
+                /** @description Leave out what cannot be read or stored, and count it, instead of ending at the first such message. Default: false. */
+                skip_bad?: boolean;
+                /** @description The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. Default: UTC. */
+                time_zone?: string;
+                /** @description The most bytes of each output of a tool, and of the arguments of each call, that are stored. Default: 0, they are left out. */
+                tool_output?: number;
+            };
+            header?: never;
+            path: {
+                namespace: components["schemas"]["Namespace"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["File"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

@@ -21,6 +21,10 @@ export type Messages = MessageLike | readonly MessageLike[];
 export type MessageVersion = Schemas["MessageVersion"];
 export type PutAnswer = Schemas["PutAnswer"];
 
+export type ImportOptions = NonNullable<operations["post_import"]["parameters"]["query"]>;
+/** What an import did, and what it took the files for. */
+export type ImportReport = Schemas["ImportReport"];
+
 export type Filter = Schemas["Filter"];
 export type RecallOptions = Omit<Schemas["RecallOptions"], "query">;
 export type RecallInOptions = Omit<Schemas["RecallInOptions"], "query">;

@@ -44,6 +44,9 @@ const LATER: Duration = Duration::from_secs(10);
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
 
+/// Files that are imported at a time.
+const IMPORTS: usize = 4;
+
 /// The most bytes of an answer, counted while it is gathered. A single message or document that is larger is an answer.
 const MAX_ANSWER: usize = 32 << 20;
 /// The most bytes of all answers that are gathered or sent at a time.
@@ -72,6 +75,8 @@ pub(crate) struct App {
     pub(crate) slow_requests: Semaphore,
     /// Places for puts that wait until all pending texts are embedded.
     flushes: Semaphore,
+    /// Places for imports of files.
+    pub(crate) imports: Arc<Semaphore>,
     /// Clients whose bodies are being read.
     pub(crate) bodies: Arc<Crowd>,
     /// Bytes left for the larger bodies that are worked on at a time.
@@ -123,6 +128,7 @@ impl App {
             requests: Semaphore::new(limits.max_requests),
             slow_requests: Semaphore::new(limits.max_slow()),
             flushes: Semaphore::new(limits.max_requests.div_ceil(2)),
+            imports: Arc::new(Semaphore::new(IMPORTS)),
             bodies: Crowd::new(limits.max_bodies()),
             body_bytes: Semaphore::new(BODIES * limits.max_body),
             answers_in_work: ReadBudget::new(MAX_ANSWERS),
@@ -155,7 +161,30 @@ impl App {
         };
         let sessions = messages.iter().map(|message| (namespace.clone(), message.session.clone())).collect();
         let look = Look::when_stored(&self.formation, sessions);
-        look.after(self.engine.put_in_batches(namespace, lists(messages, tokens)).await)
+        Ok(look.after(self.engine.put_in_batches(namespace, lists(messages, tokens)).await)?)
+    }
+
+    /// Stores messages of several namespaces, on the calling thread. The model is given new messages as by [`App::put`], and
+    /// where one forms memories, the messages of each namespace are a commit of their own.
+    pub(crate) fn put_here(&self, messages: Vec<(Namespace, Message)>) -> mnemon::Result<PutReport> {
+        let engine = self.engine.blocking();
+        let (formed, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|(namespace, _)| self.formation.batch_tokens(namespace).is_some());
+        let mut report = if others.is_empty() { PutReport::default() } else { engine.put_all(others)? };
+        let mut by_namespace: BTreeMap<Namespace, Vec<Message>> = BTreeMap::new();
+        for (namespace, message) in formed {
+            by_namespace.entry(namespace).or_default().push(message);
+        }
+        for (namespace, messages) in by_namespace {
+            let Some(tokens) = self.formation.batch_tokens(&namespace) else { continue };
+            let sessions = messages.iter().map(|message| (namespace.clone(), message.session.clone())).collect();
+            let look = Look::when_stored(&self.formation, sessions);
+            let put = look.after(engine.put_in_batches(&namespace, lists(messages, tokens)))?;
+            report.new += put.new;
+            report.replaced += put.replaced;
+            report.unchanged += put.unchanged;
+        }
+        Ok(report)
     }
 
     /// Runs a batch of operations on documents and messages. The model is given new messages as by [`App::put`].
@@ -173,7 +202,7 @@ impl App {
             *operation = DocumentOperation::PutInBatches { namespace, lists: lists(messages, tokens) };
         }
         let look = Look::when_stored(&self.formation, sessions);
-        look.after(reader.document_batch(operations).await)
+        Ok(look.after(reader.document_batch(operations).await)?)
     }
 
     /// Forgets, and has the blocks whose states were dropped make them again.
@@ -318,12 +347,12 @@ impl<'a> Look<'a> {
     }
 
     /// Takes the result of storing the messages: the model looks at once, or not at all if they were refused.
-    fn after<T>(mut self, stored: mnemon::Result<T>) -> Result<T, Problem> {
+    fn after<T>(mut self, stored: mnemon::Result<T>) -> mnemon::Result<T> {
         match stored.is_ok() {
             true => self.delay = Duration::ZERO,
             false => self.sessions.clear(),
         }
-        Ok(stored?)
+        stored
     }
 }
 

@@ -26,6 +26,26 @@ fn queries_need_neither_ids_nor_namespaces_in_their_lines() {
 }
 
 #[test]
+fn a_bad_line_stops_unless_it_is_to_be_skipped() {
+    let db = Db::new();
+    ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"my bike is in the cellar","id":"1"}"#);
+    let good = r#"{"query": "bike"}"#;
+    for bad in [r#"{"query": "  "}"#, r#"{"query": ""}"#, r#"{"query": 7}"#, "{", r#"{"namespace": "a"}"#] {
+        let lines = format!("{good}\n{bad}\n{good}\n");
+        let stopped = recall(&db, &["--namespace", "a"], &lines);
+        assert_eq!((stopped.code, stopped.stdout.lines().count()), (1, 1), "{bad}: {}", stopped.stderr);
+        assert!(stopped.stderr.contains("-:2: "), "{bad}: {}", stopped.stderr);
+        let skipped = recall(&db, &["--namespace", "a", "--skip-bad"], &lines);
+        assert_eq!((skipped.code, skipped.stdout.lines().count()), (0, 2), "{bad}: {}", skipped.stderr);
+        assert!(skipped.stderr.contains("skipped -:2: "), "{bad}: {}", skipped.stderr);
+        let most = recall(&db, &["--namespace", "a", "--skip-bad"], &format!("{bad}\n{good}\n{bad}\n"));
+        assert!(most.code == 1 && most.stderr.contains("2 of 3 lines were bad"), "{bad}: {}", most.stderr);
+    }
+    let alone = run(mnemon().args(["recall", "--skip-bad", "--namespace", "a", "bike", "--db"]).arg(&db.path));
+    assert_eq!(alone.code, 2, "{}", alone.stderr);
+}
+
+#[test]
 fn unknown_namespaces_of_lines_are_noted_and_a_given_one_is_an_error() {
     let db = Db::new();
     ingest(&db, &["--namespace", "a/b"], r#"{"role":"user","content":"x"}"#);

@@ -5,6 +5,7 @@ mod claude_code;
 mod codex;
 mod documented;
 mod generated;
+mod imported;
 
 use mnemon::{
     Message,

@@ -55,7 +55,7 @@ const ROOMS: &[(u32, &str, &[&str], &[&str])] = &[
     (3, "documents", &["error", "filter", "ids", "message"], &["recall"]),
     (3, "history", &["error", "ids", "lock", "message", "new_file"], &[]),
     (3, "fewshot", &["embed", "error", "lexical", "tokens"], &["recall"]),
-    (4, "engine", &["cache", "calls", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "filter", "forget", "ids", "journal", "lexical", "message", "read_budget", "recall", "shared", "store"], &[]),
+    (4, "engine", &["cache", "calls", "config", "default_embedder", "documents", "embed", "encryption", "error", "fewshot", "filter", "forget", "formats", "ids", "journal", "lexical", "message", "read_budget", "recall", "shared", "store"], &[]),
     (4, "memory", &["block", "buffer", "calls", "compose", "error", "history", "ids", "message", "read_budget", "recall", "store", "tokens"], &["engine"]),
     (4, "knowledge", &["block", "chat", "documents", "error", "filter", "forget", "ids", "message"], &["engine"]),
     (4, "admin", &["config", "default_embedder", "embed", "encryption", "error", "forget", "ids", "lexical", "message", "recall", "shared", "store"], &["engine"]),

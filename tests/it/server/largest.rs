@@ -61,7 +61,10 @@ fn of_operation(operation: &str) -> Option<(&'static str, String, Option<Value>)
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),
         "get_audit" => ("GET", "/v1/audit".to_owned(), None),
         "metrics" => ("GET", "/metrics".to_owned(), None),
-        "post_namespaces_namespace_messages"
+        // An import has the bounds of its own test.
+        "post_import"
+        | "post_namespaces_namespace_import"
+        | "post_namespaces_namespace_messages"
         | "patch_namespaces_namespace_messages_id"
         | "post_namespaces_namespace_sessions_session_messages"
         | "post_namespaces_namespace_sessions_session_flush"

@@ -97,7 +97,7 @@ fn sent_events(body: &str) -> Vec<Value> {
 }
 
 /// Where an application has JSON of its own.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "BatchOperation.value",
     "Block.state",
     "ContentPart.arguments",
@@ -113,6 +113,7 @@ const OWN: [&str; 15] = [
     "MessageVersion.metadata",
     "Metadata.metadata",
     "OpenAi",
+    "Prompt.request",
 ];
 
 /// Each answer is described to its last field: where any JSON is allowed, it is an application's own.

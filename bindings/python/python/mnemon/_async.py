@@ -26,6 +26,7 @@ from ._options import (
     ChatModel,
     EmbedderLike,
     EngineOptions,
+    FileOptions,
     ForgetOptions,
     MemoryOptions,
     MessageLike,
@@ -40,6 +41,7 @@ from ._reports import (
     CheckpointInfo,
     CollectionReport,
     CollectionUpdate,
+    ImportReport,
     MemoryReport,
     NamespaceInfo,
     PurgeReport,
@@ -77,6 +79,9 @@ class AsyncEngine:
 
     async def put_all(self, messages: Iterable[tuple[str, MessageLike]]) -> PutReport:
         return await wait(self.engine.put_all, messages)
+
+    async def import_files(self, path: str | PathLike[str], **options: Unpack[FileOptions]) -> ImportReport:
+        return await wait(self.engine.import_files, path, **options)
 
     async def flush(self) -> int:
         return await wait(self.engine.flush)

@@ -15,6 +15,7 @@ from ._reports import (
     CheckpointInfo,
     CollectionReport,
     CollectionUpdate,
+    ImportReport,
     JournalHit,
     MemoryReport,
     ModelIdentity,
@@ -78,6 +79,18 @@ class Message:
     def __eq__(self, other: object, /) -> bool: ...
 
 def _restored(text: str) -> Message: ...
+def read_files(
+    path: _Path,
+    *,
+    namespace: str | None = None,
+    format: str | None = None,
+    session: str | None = None,
+    me: str | None = None,
+    time_zone: str | None = None,
+    tool_output: int = 0,
+    remove_secrets: bool = False,
+    skip_bad: bool = False,
+) -> FileMessages: ...
 def from_openai(messages: Any) -> list[Message]: ...
 def from_anthropic(conversation: Any) -> list[Message]: ...
 def from_gemini(conversation: Any) -> list[Message]: ...
@@ -228,6 +241,13 @@ class Config:
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
 
 @final
+class FileMessages:
+    @property
+    def notes(self) -> list[str]: ...
+    def __iter__(self) -> Iterator[tuple[str | None, Message]]: ...
+    def __next__(self) -> tuple[str | None, Message]: ...
+
+@final
 class Engine:
     def __new__(
         cls,
@@ -246,6 +266,19 @@ class Engine:
     def reopen(self) -> Engine: ...
     def put(self, namespace: str, messages: Messages) -> PutReport: ...
     def put_all(self, messages: Iterable[tuple[str, MessageLike]]) -> PutReport: ...
+    def import_files(
+        self,
+        path: _Path,
+        *,
+        namespace: str | None = None,
+        format: str | None = None,
+        session: str | None = None,
+        me: str | None = None,
+        time_zone: str | None = None,
+        tool_output: int = 0,
+        remove_secrets: bool = False,
+        skip_bad: bool = False,
+    ) -> ImportReport: ...
     def flush(self) -> int: ...
     def link(self) -> int: ...
     def pending(self) -> int: ...

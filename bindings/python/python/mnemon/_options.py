@@ -73,6 +73,17 @@ class MemoryOptions(TypedDict, total=False):
     flush_on_drop: bool
 
 
+class FileOptions(TypedDict, total=False):
+    namespace: str | None
+    format: str | None
+    session: str | None
+    me: str | None
+    time_zone: str | None
+    tool_output: int
+    remove_secrets: bool
+    skip_bad: bool
+
+
 class ForgetOptions(TypedDict, total=False):
     ids: Iterable[str]
     keys: Iterable[str]

@@ -10,10 +10,11 @@ use axum::{
 use mnemon::{
     AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
     SessionInfo,
+    format::{to_anthropic, to_gemini, to_openai},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     messages::date,
@@ -71,7 +72,7 @@ pub(super) fn routes() -> Vec<Route> {
             assemble,
         )
         .body::<Assemble>()
-        .answer::<Prompt>(),
+        .answer::<Assembled>(),
     ]
 }
 
@@ -259,6 +260,39 @@ struct Assemble {
     /// Tokens that the prompt may have. Default: 30,000.
     #[schemars(range(min = 1))]
     token_limit: Option<usize>,
+    /// The provider for whose API the answer has the messages a second time, as `request`.
+    to: Option<Provider>,
+}
+
+/// A provider of models.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Provider {
+    OpenAi,
+    Anthropic,
+    Gemini,
+}
+
+impl Provider {
+    /// Returns the fields of a request that have these messages.
+    fn request(self, messages: &[Message]) -> Value {
+        match self {
+            Provider::OpenAi => json!({ "messages": to_openai(messages) }),
+            Provider::Anthropic => to_anthropic(messages),
+            Provider::Gemini => to_gemini(messages),
+        }
+    }
+}
+
+/// A prompt, and the fields of a request to a provider's API that have its messages.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Prompt")]
+struct Assembled {
+    #[serde(flatten)]
+    prompt: Prompt,
+    /// Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Value>,
 }
 
 /// Reads a text of the user or a message. An untagged enum would do so too, but its errors do not say what is wrong with a
@@ -275,11 +309,13 @@ async fn assemble(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
-) -> Result<Json<Prompt>, Problem> {
+) -> Result<Json<Assembled>, Problem> {
     if input.recall.is_some_and(|recall| recall > MAX_HITS) {
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
-    prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
+    let prompt = prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await?;
+    let request = input.to.map(|provider| provider.request(&prompt.messages));
+    Ok(Json(Assembled { prompt, request }))
 }
 
 pub(crate) async fn prompt_for(
