@@ -217,6 +217,8 @@ impl<'e> FileImport<'e> {
         for line in found.messages {
             match line.and_then(|line| self.placed(line, batch, found.line, target)) {
                 Ok(message) => messages.push(message),
+                // The engine's.
+                Err(error) if !matches!(error, Error::InvalidFile { .. }) => return Err(error),
                 Err(error) => {
                     let (format, line) = (batch.format, found.line);
                     self.skip(BadMessage { error, format, line, is_rest_of_file: false }, target)?;
@@ -224,11 +226,14 @@ impl<'e> FileImport<'e> {
             }
         }
         batch.messages.append(&mut messages);
-        batch.bytes_read = found.bytes_read;
+        batch.bytes_read = batch.bytes_read.max(found.bytes_read);
         for line in found.removed {
-            // It is not there if it could not be stored.
-            let Ok((namespace, message)) = self.placed(line, batch, found.line, target) else { continue };
-            self.report.removed += target.delete(&namespace, message.id)?;
+            match self.placed(line, batch, found.line, target) {
+                Ok((namespace, message)) => self.report.removed += target.delete(&namespace, message.id)?,
+                // It could not be stored either.
+                Err(Error::InvalidFile { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         let is_full = batch.messages.len() >= BATCH || batch.bytes_read - batch.stored_at >= BATCH_BYTES;
         if is_full { self.put(batch, target) } else { Ok(()) }

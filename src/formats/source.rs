@@ -255,6 +255,15 @@ impl Read for Limited<'_> {
     }
 }
 
+/// The end of a file that cannot be read further.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
 /// Bytes of a file of which a reader may hold so much before it returns messages.
 struct Held<'s> {
     bytes: Box<dyn Read + 's>,
@@ -307,8 +316,13 @@ impl<'s> SourceFile<'s> {
     pub fn head(&mut self) -> Result<&[u8]> {
         if self.head.is_none() {
             let mut head = Vec::new();
-            let read = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
-            read.map_err(|error| Error::file(&self.name, 1, error.to_string()))?;
+            if let Err(error) = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head) {
+                if head.is_empty() {
+                    return Err(Error::file(&self.name, 1, error.to_string()));
+                }
+                // What came before is read all the same.
+                self.rest = Box::new(Broken(Some(error)));
+            }
             self.head = Some(head);
         }
         Ok(self.head.as_deref().unwrap_or_default())
