@@ -24,7 +24,7 @@ const LISTED: [u8; 4] = *b"PK\x01\x02";
 const MAX_FILES: usize = 250_000;
 const TOO_MANY_BYTES: &str = "decompressed, the files have more bytes than are taken at once";
 /// The memory that a reader takes for what it holds of a line, beside the text, in bytes.
-const LINE_MEMORY: usize = 512;
+pub(super) const LINE_MEMORY: usize = 512;
 /// The names of files that say what others of their folder or archive mean, so that they are read first.
 const FIRST: [&str; 5] = ["users.json", "channels.json", "groups.json", "dms.json", "mpims.json"];
 /// Folders of programs, which have no conversations.
@@ -267,8 +267,9 @@ impl Read for Broken {
 /// Bytes of a file of which a reader may hold so much before it returns messages.
 struct Held<'s> {
     bytes: Box<dyn Read + 's>,
-    /// Estimated memory of what was read since the last messages.
+    /// Estimated memory of what was read since the last messages: its bytes, and so many for each line.
     memory: Rc<Cell<usize>>,
+    line_memory: usize,
     max: usize,
 }
 
@@ -276,7 +277,7 @@ impl Read for Held<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(out)?;
         let lines = out[..read].iter().filter(|byte| **byte == b'\n').count();
-        self.memory.set(self.memory.get() + read + LINE_MEMORY * lines);
+        self.memory.set(self.memory.get() + read + self.line_memory * lines);
         if self.memory.get() > self.max {
             return Err(io::Error::other(format!("its messages take more than {} bytes of memory", self.max)));
         }
@@ -329,10 +330,10 @@ impl<'s> SourceFile<'s> {
     }
 
     /// Bounds what a reader of the file may hold before it returns messages. Returns the count of that, which is set to 0 then.
-    pub(super) fn bound(&mut self, max: usize) -> Rc<Cell<usize>> {
+    pub(super) fn bound(&mut self, max: usize, line_memory: usize) -> Rc<Cell<usize>> {
         let memory = Rc::<Cell<usize>>::default();
         let bytes = std::mem::replace(&mut self.rest, Box::new(io::empty()));
-        self.rest = Box::new(Held { bytes, memory: Rc::clone(&memory), max });
+        self.rest = Box::new(Held { bytes, memory: Rc::clone(&memory), line_memory, max });
         memory
     }
 
