@@ -80,6 +80,8 @@ pub struct BadMessage {
     pub format: &'static Format,
     /// The number of the line, if the format has lines.
     pub line: u64,
+    /// Whether it has no namespace.
+    pub needs_namespace: bool,
     /// Whether the rest of the file cannot be read. The other files are no worse for it.
     pub is_rest_of_file: bool,
 }
@@ -201,7 +203,10 @@ impl<'e> FileImport<'e> {
         let stopped = files.read(format, file).try_for_each(|found| match found {
             Ok(found) => self.take(found, &mut batch, target),
             Err(error) if is_single => Err(error),
-            Err(error) => self.skip(BadMessage { error, format, line: 0, is_rest_of_file: true }, target),
+            Err(error) => {
+                let bad = BadMessage { error, format, line: 0, needs_namespace: false, is_rest_of_file: true };
+                self.skip(bad, target)
+            }
         });
         // After a bad line too.
         self.put(&mut batch, target)?;
@@ -215,20 +220,26 @@ impl<'e> FileImport<'e> {
         }
         let mut messages = Vec::with_capacity(found.messages.len());
         for line in found.messages {
+            let needs_namespace = line.as_ref().is_ok_and(|line| line.namespace.is_none());
             match line.and_then(|line| self.placed(line, batch, found.line, target)) {
                 Ok(message) => messages.push(message),
+                // The engine's.
+                Err(error) if !matches!(error, Error::InvalidFile { .. }) => return Err(error),
                 Err(error) => {
                     let (format, line) = (batch.format, found.line);
-                    self.skip(BadMessage { error, format, line, is_rest_of_file: false }, target)?;
+                    self.skip(BadMessage { error, format, line, needs_namespace, is_rest_of_file: false }, target)?;
                 }
             }
         }
         batch.messages.append(&mut messages);
-        batch.bytes_read = found.bytes_read;
+        batch.bytes_read = batch.bytes_read.max(found.bytes_read);
         for line in found.removed {
-            // It is not there if it could not be stored.
-            let Ok((namespace, message)) = self.placed(line, batch, found.line, target) else { continue };
-            self.report.removed += target.delete(&namespace, message.id)?;
+            match self.placed(line, batch, found.line, target) {
+                Ok((namespace, message)) => self.report.removed += target.delete(&namespace, message.id)?,
+                // It could not be stored either.
+                Err(Error::InvalidFile { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         let is_full = batch.messages.len() >= BATCH || batch.bytes_read - batch.stored_at >= BATCH_BYTES;
         if is_full { self.put(batch, target) } else { Ok(()) }

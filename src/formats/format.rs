@@ -13,7 +13,7 @@ use super::{
     reader::{DerivedIds, Found, ReadOptions, Reader, ValueReader},
     sample::Sample,
     slack,
-    source::SourceFile,
+    source::{LINE_MEMORY, SourceFile},
     whatsapp,
 };
 use crate::{
@@ -355,7 +355,10 @@ impl FileReader {
         let (name, mut ids) = (file.name.clone(), DerivedIds::default());
         // A file that cannot be read fails again when it is.
         let other = file.head().ok().and_then(|head| format.other_of(head));
-        let held = options.max_memory.map(|max| file.bound(max));
+        // Values of JSON are counted by themselves, however many lines they have.
+        let is_of_values = matches!(format.kind, Kind::Json { shape: JsonShape::Elements | JsonShape::Lists, .. });
+        let line_memory = if is_of_values { 0 } else { LINE_MEMORY };
+        let held = options.max_memory.map(|max| file.bound(max, line_memory));
         let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
             Some(other) => {
                 let fitting = Some(other.name);

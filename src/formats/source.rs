@@ -24,7 +24,7 @@ const LISTED: [u8; 4] = *b"PK\x01\x02";
 const MAX_FILES: usize = 250_000;
 const TOO_MANY_BYTES: &str = "decompressed, the files have more bytes than are taken at once";
 /// The memory that a reader takes for what it holds of a line, beside the text, in bytes.
-const LINE_MEMORY: usize = 512;
+pub(super) const LINE_MEMORY: usize = 512;
 /// The names of files that say what others of their folder or archive mean, so that they are read first.
 const FIRST: [&str; 5] = ["users.json", "channels.json", "groups.json", "dms.json", "mpims.json"];
 /// Folders of programs, which have no conversations.
@@ -255,11 +255,21 @@ impl Read for Limited<'_> {
     }
 }
 
+/// The end of a file that cannot be read further.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
 /// Bytes of a file of which a reader may hold so much before it returns messages.
 struct Held<'s> {
     bytes: Box<dyn Read + 's>,
-    /// Estimated memory of what was read since the last messages.
+    /// Estimated memory of what was read since the last messages: its bytes, and so many for each line.
     memory: Rc<Cell<usize>>,
+    line_memory: usize,
     max: usize,
 }
 
@@ -267,7 +277,7 @@ impl Read for Held<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(out)?;
         let lines = out[..read].iter().filter(|byte| **byte == b'\n').count();
-        self.memory.set(self.memory.get() + read + LINE_MEMORY * lines);
+        self.memory.set(self.memory.get() + read + self.line_memory * lines);
         if self.memory.get() > self.max {
             return Err(io::Error::other(format!("its messages take more than {} bytes of memory", self.max)));
         }
@@ -307,18 +317,23 @@ impl<'s> SourceFile<'s> {
     pub fn head(&mut self) -> Result<&[u8]> {
         if self.head.is_none() {
             let mut head = Vec::new();
-            let read = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
-            read.map_err(|error| Error::file(&self.name, 1, error.to_string()))?;
+            if let Err(error) = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head) {
+                if head.is_empty() {
+                    return Err(Error::file(&self.name, 1, error.to_string()));
+                }
+                // What came before is read all the same.
+                self.rest = Box::new(Broken(Some(error)));
+            }
             self.head = Some(head);
         }
         Ok(self.head.as_deref().unwrap_or_default())
     }
 
     /// Bounds what a reader of the file may hold before it returns messages. Returns the count of that, which is set to 0 then.
-    pub(super) fn bound(&mut self, max: usize) -> Rc<Cell<usize>> {
+    pub(super) fn bound(&mut self, max: usize, line_memory: usize) -> Rc<Cell<usize>> {
         let memory = Rc::<Cell<usize>>::default();
         let bytes = std::mem::replace(&mut self.rest, Box::new(io::empty()));
-        self.rest = Box::new(Held { bytes, memory: Rc::clone(&memory), max });
+        self.rest = Box::new(Held { bytes, memory: Rc::clone(&memory), line_memory, max });
         memory
     }
 

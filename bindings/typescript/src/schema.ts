@@ -881,7 +881,7 @@ export interface components {
             outcomes: components["schemas"]["BatchOutcome"][];
         };
         BatchFailure: {
-            /** Format: uint64 */
+            /** Format: uint32 */
             batch: number;
             reason: string;
         };
@@ -1198,7 +1198,7 @@ export interface components {
             vectors?: boolean;
         };
         Duration: {
-            /** Format: uint64 */
+            /** Format: uint32 */
             nanos: number;
             /** Format: uint64 */
             secs: number;
@@ -1234,7 +1234,7 @@ export interface components {
         /** @description A batch of a session that a memory block gave up. `Engine::failed_batches` lists them. */
         FailedBatch: {
             /**
-             * Format: uint64
+             * Format: uint32
              * @description The number of the batch in its session.
              */
             batch: number;

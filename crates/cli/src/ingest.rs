@@ -342,13 +342,17 @@ impl ImportTarget for Ingest<'_> {
     }
 
     fn bad(&mut self, bad: BadMessage) -> mnemon::Result<()> {
-        let BadMessage { error, format, line, is_rest_of_file, .. } = bad;
+        let BadMessage { error, format, line, needs_namespace, is_rest_of_file, .. } = bad;
         if is_rest_of_file || self.args.skip_bad {
             let error = if is_rest_of_file { or_other(error) } else { error.into() };
             self.progress.note(&format!("skipped {error:#}"));
             return Ok(());
         }
-        self.stopped = Some(if line == 1 { or_foreign(&error, format) } else { anyhow!("{error}") });
+        self.stopped = Some(match line {
+            _ if needs_namespace => anyhow!("{error}: give --namespace"),
+            1 => or_foreign(&error, format),
+            _ => anyhow!("{error}"),
+        });
         Err(error)
     }
 

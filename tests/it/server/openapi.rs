@@ -145,7 +145,9 @@ fn collect_open(at: &str, schema: &Value, open: &mut BTreeSet<String>) {
     let is_object = schema["type"] == "object"
         && schema["properties"].is_null()
         && schema["oneOf"].is_null()
-        && schema["additionalProperties"] != false;
+        && schema["additionalProperties"] != false
+        // A map whose values have a type.
+        && schema["additionalProperties"]["type"].is_null();
     if names.iter().all(|name| schema[name].is_null()) || is_object {
         open.insert(at.to_owned());
     }

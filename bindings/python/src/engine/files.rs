@@ -14,7 +14,7 @@ use mnemon::{
     Error, Namespace, PutReport,
     format::{
         BadMessage, FORMATS, FileImport, FileReader, Format, ImportReport, ImportTarget, MessageEdit, ReadOptions,
-        Source,
+        Source, TimeZone,
     },
 };
 use mnemon_secrets::Secrets;
@@ -46,7 +46,7 @@ fn options(
     remove_secrets: bool,
 ) -> PyResult<(Option<&'static Format>, ReadOptions)> {
     let format = format.map(|name| Format::named(&name.0).ok_or_else(|| unknown_format(py, &name.0))).transpose()?;
-    let time_zone = time_zone.map(|zone| zone.parse()).transpose().map_err(|error| raised(py, error))?;
+    let time_zone = time_zone.map(|zone| zone.parse::<TimeZone>()).transpose().map_err(|error| raised(py, error))?;
     let options = ReadOptions {
         tool_output,
         namespace: namespace.map(|namespace| namespace.0),

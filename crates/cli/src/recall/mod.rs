@@ -60,7 +60,7 @@ pub(crate) struct Args {
     queries: Option<PathBuf>,
     /// Report bad lines of --queries, such as one with a blank query, and continue, instead of stopping at the first. The
     /// command still fails if most are bad.
-    #[arg(long, requires = "queries")]
+    #[arg(long)]
     skip_bad: bool,
     /// The query.
     #[arg(required_unless_present = "queries")]
@@ -104,6 +104,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     usage::ensure(
         args.journal.is_none() || !has_several,
         "--journal notes recalls of one namespace; give one --namespace and no --prefix",
+    )?;
+    usage::ensure(
+        !args.skip_bad || args.queries.is_some(),
+        "--skip-bad is about the lines of --queries; leave it out",
     )?;
     let builder = || database::for_recall(&args.db, args.model.as_deref(), args.rerank.as_deref(), &config);
     let engine = match args.journal {

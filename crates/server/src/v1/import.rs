@@ -283,6 +283,7 @@ impl ImportTarget for Target<'_> {
             return Ok(());
         }
         self.hint = Some(match (bad.format.name, bad.line) {
+            _ if bad.needs_namespace => "; /v1/namespaces/{namespace}/import stores all of it in one".to_owned(),
             ("mnemon", 1) => "; the file has no known format: `format` names one".to_owned(),
             _ => "; skip_bad=true leaves out what cannot be read".to_owned(),
         });
