@@ -128,6 +128,15 @@ impl DatabaseFile {
         self.read(Snapshot::anchor)
     }
 
+    /// Returns true if the database has this commit, as [`Config::anchor`](field@crate::Config::anchor) needs it. Of one that is not among
+    /// the last 65,536, the number counts alone.
+    ///
+    /// # Errors
+    /// Those of [`DatabaseFile::stats`].
+    pub fn has_commit(&self, commit: Anchor) -> Result<bool> {
+        self.read(|snapshot| snapshot.has_commit(commit))
+    }
+
     /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and
     /// lexical indexes. Cost: a pass over the whole file, and memory for one entry per message.
     ///
