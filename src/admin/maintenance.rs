@@ -107,7 +107,7 @@ impl DatabaseFile {
     /// # Errors
     /// Those of [`Engine::audit`](crate::Engine::audit) and of [`DatabaseFile::stats`].
     pub fn audit(&self) -> Result<Audit> {
-        self.read(|snapshot| snapshot.audit().read())
+        self.read(|snapshot| snapshot.audit().read(0..u64::MAX))
     }
 
     /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.

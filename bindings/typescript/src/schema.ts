@@ -63,7 +63,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Returns what was forgotten, held and purged, and whether the receipts are sound.
+         * Lists what was forgotten, held and purged, oldest first, and whether the receipts are sound.
          * @description Needs the right to admin.
          */
         get: operations["get_audit"];
@@ -781,11 +781,13 @@ export interface components {
              */
             token_limit?: number | null;
         };
-        /** @description All receipts, and whether their chain is sound. */
+        /** @description A page of receipts, and whether the chain of all of them is sound. */
         Audit: {
             /** @description The entries, oldest first. An entry that cannot be read is left out and reported as a problem. */
             entries: components["schemas"]["Receipt"][];
-            /** @description The problems, one line each. The chain is sound if there are none. */
+            /** @description The cursor of the next page. */
+            next: string | null;
+            /** @description The first 1,000 problems, one line each. The chain is sound if there are none. */
             problems: string[];
             /** @description Whether there are no problems. */
             sound: boolean;
@@ -1923,7 +1925,7 @@ export interface components {
              */
             failed: components["schemas"]["BlockFailure"][];
             /**
-             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
              * @default []
              */
             left_out: string[];
@@ -2795,7 +2797,12 @@ export interface operations {
     };
     get_audit: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too. */
+                cursor?: string;
+                /** @description Items on a page, 1 to 1000. Default: 100. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
