@@ -57,9 +57,12 @@ macro_rules! tables {
 tables! {
     /// `schema` → version, u32 little endian. `next_namespace` → the [`NamespaceRecord`] of the next new namespace, see
     /// `namespaces`. `audit` → the [`AuditHead`]. `seal_key` → 32 random bytes, see `seal_key`.
-    /// `journal_cleared` → a count, see `journal`. `origin` → the identity of the shared database whose replica the file is,
+    /// `anchor` → the last commit, see `anchor`. `journal_cleared` → a count, see `journal`. `origin` → the identity of the shared database whose replica the file is,
     /// see `primary`.
     META: &str => Bytes = "meta", Keys::Global;
+
+    /// Number of a block of commits → the random ids of its 64 commits, 8 bytes each, see `anchor`.
+    COMMITS: u64 => Bytes = "commits", Keys::Global;
 
     /// Namespace → [`NamespaceRecord`].
     NAMESPACES: &str => Bytes = "namespaces", Keys::Name(|name| name), Primary::Head;

@@ -189,6 +189,11 @@ impl Snapshot {
         anchor::read(&self.tables)
     }
 
+    /// Returns true if the database has this commit. Of one that is not among the last 65,536, the number counts alone.
+    pub(crate) fn has_commit(&self, commit: Anchor) -> Result<bool> {
+        anchor::has(&self.tables, commit)
+    }
+
     /// Returns the key that seals the memory in prompts. `None` if the database has no key yet.
     pub(crate) fn seal_key(&self) -> Result<Option<[u8; 32]>> {
         seal_key::read(&self.tables)

@@ -103,9 +103,17 @@ export class Mnemon {
     return data(this.api.GET("/v1/stats", { ...this.repeatable(options) }));
   }
 
-  /** Returns the receipts of what was forgotten, and whether they are sound. */
+  /** Returns the receipts of all that was forgotten, held and purged, and whether they are sound. */
   async audit(options: CallOptions = {}): Promise<Audit> {
-    return data(this.api.GET("/v1/audit", { ...this.repeatable(options) }));
+    const entries: Audit["entries"] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const query = { limit: 1000, ...(cursor === undefined ? {} : { cursor }) };
+      const { next, ...page } = await data(this.api.GET("/v1/audit", { params: { query }, ...this.repeatable(options) }));
+      entries.push(...page.entries);
+      if (next === null) return { ...page, entries };
+      cursor = next;
+    }
   }
 
   /** Copies the database to a new file on the server's machine. A relative path begins at the database's folder. */

@@ -63,7 +63,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Returns what was forgotten, held and purged, and whether the receipts are sound.
+         * Lists what was forgotten, held and purged, oldest first, and whether the receipts are sound.
          * @description Needs the right to admin.
          */
         get: operations["get_audit"];
@@ -823,11 +823,13 @@ export interface components {
              */
             token_limit?: number | null;
         };
-        /** @description All receipts, and whether their chain is sound. */
+        /** @description A page of receipts, and whether the chain of all of them is sound. */
         Audit: {
             /** @description The entries, oldest first. An entry that cannot be read is left out and reported as a problem. */
             entries: components["schemas"]["Receipt"][];
-            /** @description The problems, one line each. The chain is sound if there are none. */
+            /** @description The cursor of the next page. */
+            next: string | null;
+            /** @description The first 1,000 problems, one line each. The chain is sound if there are none. */
             problems: string[];
             /** @description Whether there are no problems. */
             sound: boolean;
@@ -2895,7 +2897,12 @@ export interface operations {
     };
     get_audit: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too. */
+                cursor?: string;
+                /** @description Items on a page, 1 to 1000. Default: 100. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;

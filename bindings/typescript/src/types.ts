@@ -68,7 +68,7 @@ export type ForgetRequest = Schemas["ForgetRequest"];
 /** What was forgotten, linked to the receipt before it by hashes. */
 export type Receipt = Schemas["Receipt"];
 /** All receipts, and whether they are sound. */
-export type Audit = Schemas["Audit"];
+export type Audit = Omit<Schemas["Audit"], "next">;
 
 export type NamespaceInfo = Schemas["NamespaceInfo"];
 export type NamespacesOptions = Omit<NonNullable<operations["get_namespaces"]["parameters"]["query"]>, "cursor">;

@@ -17,12 +17,16 @@ use std::{
     time::Duration,
 };
 
-use axum::http::HeaderValue;
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
 use mnemon::{
     Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace,
     PerPartTokenCounter, PutReport, Query, ReadBudget, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
+use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +37,7 @@ use crate::{
     idempotency::Answers,
     problem::Problem,
     secrets::SecretRemoval,
-    sent::Readers,
+    sent::{self, Readers},
     settings::{Limits, Settings},
     telemetry::Metrics,
 };
@@ -97,6 +101,8 @@ pub(crate) struct App {
     recalls: Semaphore,
     /// Places for recalls with heavy filters.
     heavy_recalls: Arc<Semaphore>,
+    /// Places for large answers that are being written.
+    large_answers: Arc<Semaphore>,
     connections: AtomicUsize,
 }
 
@@ -140,6 +146,7 @@ impl App {
             serves_fixture: settings.conformance_fixture,
             recalls: Semaphore::new(processors),
             heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
+            large_answers: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
     }
@@ -152,6 +159,29 @@ impl App {
     /// Returns the bytes that an answer may have.
     pub(crate) fn answer(&self) -> ReadBudget {
         self.answers_in_work.share(MAX_ANSWER)
+    }
+
+    /// Writes an answer as JSON. A large one is written on a thread on which no request waits, and half of the processors write such
+    /// answers at most. What the reader has taken of the bytes of answers is given back when this is done.
+    pub(crate) async fn json<T: Serialize + Send + 'static>(
+        &self,
+        reader: Engine,
+        answer: T,
+    ) -> Result<Response, Problem> {
+        let mut small = vec![0; sent::SMALL];
+        let mut rest = &mut small[..];
+        let written = serde_json::to_writer(&mut rest, &answer);
+        let length = sent::SMALL - rest.len();
+        small.truncate(length);
+        if written.is_err() {
+            let place = Arc::clone(&self.large_answers).acquire_owned().await.expect("the semaphore is never closed");
+            let write = move || {
+                let _until_written = (place, reader);
+                Ok(serde_json::to_vec(&answer).expect("an answer has a form in JSON"))
+            };
+            small = blocking(write).await?;
+        }
+        Ok(([(header::CONTENT_TYPE, "application/json")], small).into_response())
     }
 
     /// Stores messages. Where a model forms memories it is given the new ones, as batches of their sessions.

@@ -46,7 +46,8 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let question = Message::user(input.prompt);
     let (id, question_tokens) = (question.id.clone(), tokens(&question.text()));
     let recall = input.recall.map(|recall| recall.0);
-    let prompt = v1::prompt_for(app, namespace, session, question, recall, Some(limit - document_tokens)).await?;
+    let prompt =
+        v1::prompt_for(app, &app.reader(), namespace, session, question, recall, Some(limit - document_tokens)).await?;
 
     let (mut parts, recent) = recalled_and_recent(&prompt, &id);
     let keys = documents.as_ref().map(|documents| documents.data["documents"].clone());

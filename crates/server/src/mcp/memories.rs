@@ -321,7 +321,7 @@ pub(super) async fn why(app: &App, caller: &Caller, input: OneMemory) -> Result<
     if !input.entity.is_whole()? {
         find(app, caller, &input.entity, &input.memory_id).await?;
     }
-    let explained = v1::explain(app, &namespace, &input.memory_id).await;
+    let explained = v1::explain(&app.reader(), &namespace, &input.memory_id).await;
     let explained = explained.map_err(|problem| match problem.status().as_u16() {
         404 => Problem::not_found(
             "no search has found this memory; find it with search_memories, and ask again after a second",

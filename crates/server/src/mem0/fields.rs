@@ -89,6 +89,11 @@ impl Page {
         (self.number - 1).saturating_mul(self.size)
     }
 
+    /// Returns true if the item at this position of the list is on the page.
+    pub(super) fn has(self, position: usize) -> bool {
+        position >= self.first() && position - self.first() < self.size
+    }
+
     /// Returns the items of the page.
     pub(super) fn of<T>(self, items: Vec<T>) -> impl Iterator<Item = T> {
         items.into_iter().skip(self.first()).take(self.size)

@@ -6,6 +6,7 @@ use axum::{
     Json,
     extract::{Path, Query, State},
     http::{Method, StatusCode},
+    response::Response,
 };
 use mnemon::{
     AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
@@ -140,30 +141,32 @@ async fn messages(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Query(query): Query<MessagesQuery>,
-) -> Result<Json<Messages>, Problem> {
+) -> Result<Response, Problem> {
     let MessagesQuery { limit, cursor, last, before } = query;
-    match last {
+    let reader = app.reader();
+    let found = match last {
         Some(last) if limit.is_none() && cursor.is_none() => {
-            last_messages(&app, &namespace, &session, last, before.as_deref()).await.map(Json)
+            last_messages(&reader, &namespace, &session, last, before.as_deref()).await?
         }
-        None if before.is_none() => {
-            messages_page(&app, &namespace, session, PageQuery { limit, cursor }).await.map(Json)
+        None if before.is_none() => messages_page(&reader, &namespace, session, PageQuery { limit, cursor }).await?,
+        _ => {
+            return Err(Problem::bad_request(
+                "give `last`, and perhaps `before`, for the messages at the end of a session, or `limit` and `cursor` for a page",
+            ));
         }
-        _ => Err(Problem::bad_request(
-            "give `last`, and perhaps `before`, for the messages at the end of a session, or `limit` and `cursor` for a page",
-        )),
-    }
+    };
+    app.json(reader, found).await
 }
 
 async fn last_messages(
-    app: &App,
+    reader: &Engine,
     namespace: &Namespace,
     session: &str,
     last: usize,
     before: Option<&str>,
 ) -> Result<Messages, Problem> {
     let (limit, bytes) = (bounds::page_limit(Some(last))?, bounds::MAX_PAGE_BYTES);
-    let found = app.engine.history_before(namespace, session, before, limit, bytes).await?;
+    let found = reader.history_before(namespace, session, before, limit, bytes).await?;
     let found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
     Ok(Messages::new(found, None))
 }
@@ -181,7 +184,7 @@ fn no_session() -> Problem {
 }
 
 async fn messages_page(
-    app: &App,
+    reader: &Engine,
     namespace: &Namespace,
     session: String,
     page: PageQuery,
@@ -192,12 +195,12 @@ async fn messages_page(
     }
     let (limit, bytes) = (bounds::page_limit(page.limit)?, bounds::MAX_PAGE_BYTES);
     let after = after.map(|(_, number)| number);
-    let messages = app.engine.history_after(namespace, &session, after, limit, bytes).await?;
+    let messages = reader.history_after(namespace, &session, after, limit, bytes).await?;
     let Some(last) = messages.last().map(|last| last.number) else {
         return if after.is_none() { Err(no_session()) } else { Ok(Messages::new(messages, None)) };
     };
     // A page is the last one if nothing comes after it.
-    let more = app.engine.history_after(namespace, &session, Some(last), 1, 0).await?;
+    let more = reader.history_after(namespace, &session, Some(last), 1, 0).await?;
     let next: Option<Position> = (!more.is_empty()).then_some((session, last));
     Ok(Messages::new(messages, next.as_ref().map(bounds::encode_cursor)))
 }
@@ -309,24 +312,26 @@ async fn assemble(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
-) -> Result<Json<Assembled>, Problem> {
+) -> Result<Response, Problem> {
     if input.recall.is_some_and(|recall| recall > MAX_HITS) {
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
-    let prompt = prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await?;
+    let reader = app.reader();
+    let prompt = prompt_for(&app, &reader, namespace, session, input.prompt, input.recall, input.token_limit).await?;
     let request = input.to.map(|provider| provider.request(&prompt.messages));
-    Ok(Json(Assembled { prompt, request }))
+    app.json(reader, Assembled { prompt, request }).await
 }
 
 pub(crate) async fn prompt_for(
     app: &App,
+    reader: &Engine,
     namespace: Namespace,
     session: String,
     prompt: Message,
     recall: Option<usize>,
     token_limit: Option<usize>,
 ) -> Result<Prompt, Problem> {
-    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
+    let memory = memory_of(app, reader, &namespace, &session, token_limit).await?;
     let mut request = AssembleRequest::new(prompt);
     if let Some(k) = recall {
         request = request.recall(k);
