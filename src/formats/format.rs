@@ -180,9 +180,9 @@ pub static FORMATS: &[Format] = &[
     },
     Format {
         name: "irc",
-        title: "logs of IRC clients, with the date in the file's name",
+        title: "logs of IRC clients, with the date in the file's name or in the log",
         endings: &[".log", ".txt"],
-        session: "the rest of the file's name",
+        session: "the rest of the file's name, or the folder's",
         write: None,
         kind: Kind::File { is: irc::is_file, reader: irc::reader },
     },
@@ -228,7 +228,7 @@ pub static FORMATS: &[Format] = &[
     },
     Format {
         name: "anthropic",
-        title: "requests, answers and `messages` of Anthropic's Messages API",
+        title: "requests, answers, batches and `messages` of Anthropic's Messages API",
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: Some(to_anthropic),

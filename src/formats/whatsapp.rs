@@ -3,6 +3,8 @@
 //! A line with a date begins a message, and lines without one continue it. The order of day and month is that of the phone
 //! and is found out from the whole file, so a file is read before its first message is returned. Times have no zone.
 
+use std::collections::HashMap;
+
 use jiff::civil::DateTime;
 
 use super::{
@@ -16,6 +18,10 @@ use crate::error::Result;
 
 /// Marks what the program wrote: on iOS a line of its own, and the mark of a picture or of an edit within a message.
 const MARK: char = '\u{200e}';
+/// The words of the program's languages for the halves of the day.
+const HALVES: [[&str; 4]; 2] = [["am", "오전", "上午", "午前"], ["pm", "오후", "下午", "午後"]];
+/// What stands between day and time in some languages.
+const AT: [&str; 5] = ["à", "às", "kl", "klo", "um"];
 /// Marks of the direction of writing, around names and numbers.
 const DIRECTIONS: [char; 5] = [MARK, '\u{202a}', '\u{202c}', '\u{2068}', '\u{2069}'];
 
@@ -41,10 +47,14 @@ struct Head<'l> {
     rest: &'l str,
 }
 
+/// The numbers of a date in the phone's order, and of a time.
+type Stamp = ([u16; 3], [i8; 3]);
+
 /// A message of which the order of day and month is not known yet.
 struct Entry {
-    date: [u16; 3],
-    time: [i8; 3],
+    stamp: Stamp,
+    /// How many messages of the same person and time come before this one.
+    before: usize,
     name: String,
     text: String,
     line: u64,
@@ -55,6 +65,9 @@ impl Reader for WhatsApp {
     fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
         let session = session_of(&file.name);
         let mut entries: Vec<Entry> = Vec::new();
+        // Of all messages, those of the program included.
+        let mut stamps: Vec<Stamp> = Vec::new();
+        let mut counts: HashMap<(Stamp, String), usize> = HashMap::new();
         let mut notes = Vec::new();
         let mut is_of_person = false;
         for line in Lines::with_blank_ones(file) {
@@ -69,19 +82,23 @@ impl Reader for WhatsApp {
                     continue;
                 }
             };
+            let is_torn = !text.ends_with('\n');
             let text = text.trim_end_matches(['\r', '\n']).trim_start_matches('\u{feff}');
             match Head::of(text) {
                 Some(head) => {
                     let said = head.rest.split_once(": ").filter(|(name, _)| !name.starts_with(MARK));
                     is_of_person = said.is_some();
-                    entries.extend(said.map(|(name, text)| Entry {
-                        date: head.date,
-                        time: head.time,
-                        name: name_of(name),
-                        text: text.to_owned(),
-                        line: line.number,
-                        bytes_read: line.bytes_read,
+                    let stamp = (head.date, head.time);
+                    stamps.push(stamp);
+                    entries.extend(said.map(|(name, text)| {
+                        let (name, text) = (name_of(name), text.to_owned());
+                        let before = counts.entry((stamp, name.clone())).or_default();
+                        *before += 1;
+                        Entry { stamp, before: *before - 1, name, text, line: line.number, bytes_read: line.bytes_read }
                     }));
+                }
+                None if is_torn && is_part_of_stamp(text) => {
+                    notes.push(format!("line {} is torn and was left out", line.number));
                 }
                 None if is_of_person => {
                     let last = entries.last_mut().expect("a person's message was begun");
@@ -92,13 +109,16 @@ impl Reader for WhatsApp {
                 None => {}
             }
         }
-        let order = Order::of(&entries);
+        let order = Order::of(&stamps);
         let mut notes = Some(notes);
         let options = &self.options;
         Box::new(entries.into_iter().map(move |entry| {
-            let local = order.local(&entry.date, &entry.time);
-            let time = local.and_then(|local| options.zone().moment(local));
+            let time = order.local(&entry.stamp).and_then(|local| options.zone().moment(local));
+            // The text is no part of the id, so that a message of which a torn file had half is replaced by the whole.
+            let (date, clock) = entry.stamp;
+            let id = format!("{date:?} {clock:?} {} {}", entry.name, entry.before);
             let said = Said {
+                id: Some(id),
                 name: Some(entry.name),
                 time,
                 parts: said_of(&entry.text).map(text_part).into_iter().collect(),
@@ -122,29 +142,36 @@ impl<'l> Head<'l> {
         if stamp.len() > 40 || !stamp.starts_with(|first: char| first.is_ascii_digit()) {
             return None;
         }
-        let (date, time) = stamp.split_once(", ").or_else(|| stamp.split_once(' '))?;
-        let mut numbers = date.split(['.', '/', '-']).filter(|number| !number.trim().is_empty());
-        let mut number = || numbers.next()?.trim().parse().ok();
+        let words = stamp.split(|letter: char| !letter.is_alphabetic()).filter(|word| !word.is_empty());
+        let half: String = words.filter(|word| !AT.contains(word)).collect::<String>().to_lowercase();
+        let half = match half.as_str() {
+            "" => None,
+            half => Some(HALVES.iter().position(|halves| halves.contains(&half))?),
+        };
+        // Marks end the numbers of the date and of the time: `5.1.2023 klo 15.45`, `2023. 1. 5. 오후 3:45`.
+        let mut numbers = stamp.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+        let mut number = || numbers.next()?.parse::<u16>().ok();
         let date = [number()?, number()?, number()?];
-        if numbers.next().is_some() {
+        let (hour, minute) = (number()?, number()?);
+        let second = number().unwrap_or(0);
+        if number().is_some() || stamp.chars().any(|letter| letter.is_ascii_punctuation() && !"./-,:".contains(letter))
+        {
             return None;
         }
-        let end =
-            time.find(|letter: char| !letter.is_ascii_digit() && letter != ':' && letter != '.').unwrap_or(time.len());
-        let (clock, half) = time.split_at(end);
-        let mut numbers = clock.split([':', '.']);
-        let mut number = || numbers.next().map_or(Some(0), |number| number.parse().ok());
-        let mut time: [i8; 3] = [number()?, number()?, number()?];
-        let half: String = half.chars().filter(|letter| letter.is_alphabetic()).collect::<String>().to_lowercase();
-        match half.as_str() {
-            "" => {}
-            "am" if time[0] == 12 => time[0] = 0,
-            "pm" if time[0] < 12 => time[0] += 12,
-            "am" | "pm" => {}
-            _ => return None,
-        }
+        let hour = match half {
+            Some(half) => hour % 12 + 12 * half as u16,
+            None => hour,
+        };
+        let time = [hour.try_into().ok()?, minute.try_into().ok()?, second.try_into().ok()?];
         Some(Head { date, time, rest })
     }
+}
+
+/// Whether a line may be the beginning of one with a date.
+fn is_part_of_stamp(line: &str) -> bool {
+    let line = line.trim_start_matches(MARK);
+    line.starts_with(|first: char| first == '[' || first.is_ascii_digit())
+        && line.chars().filter(|letter| letter.is_alphabetic()).count() <= 3
 }
 
 /// The order of the numbers of a date.
@@ -158,20 +185,19 @@ enum Order {
 impl Order {
     /// Finds the order of a file: the one in which each date exists, or else the one in which the fewest messages are older
     /// than the one before them.
-    fn of(entries: &[Entry]) -> Self {
-        if entries.iter().any(|entry| entry.date[0] > 31) {
+    fn of(stamps: &[Stamp]) -> Self {
+        if stamps.iter().any(|(date, _)| date[0] > 31) {
             return Order::YearMonthDay;
         }
         let steps_back = |order: Order| {
-            let times: Option<Vec<DateTime>> =
-                entries.iter().map(|entry| order.local(&entry.date, &entry.time)).collect();
+            let times: Option<Vec<DateTime>> = stamps.iter().map(|stamp| order.local(stamp)).collect();
             times.map_or(usize::MAX, |times| times.windows(2).filter(|pair| pair[1] < pair[0]).count())
         };
         let is_month_first = steps_back(Order::MonthDayYear) < steps_back(Order::DayMonthYear);
         if is_month_first { Order::MonthDayYear } else { Order::DayMonthYear }
     }
 
-    fn local(self, date: &[u16; 3], time: &[i8; 3]) -> Option<DateTime> {
+    fn local(self, (date, time): &Stamp) -> Option<DateTime> {
         let [day, month, year] = match (self, *date) {
             (Order::DayMonthYear, date) => date,
             (Order::MonthDayYear, [month, day, year]) | (Order::YearMonthDay, [year, month, day]) => [day, month, year],

@@ -11,7 +11,7 @@ CLASSES = {"human": "HumanMessage", "ai": "AIMessage", "AIMessageChunk": "AIMess
 
 def langchain(talk):
     """`messages_to_dict`, `dumps`, `model_dump` and the flat messages of LangGraph's API; a RemoveMessage takes one back, or all before it."""
-    shape, messages = talk.rng.choice(["dict", "dumps", "dump", "flat"]), []
+    shape, messages, is_list = talk.rng.choice(["dict", "dumps", "dump", "flat"]), [], False
     talk.version = shape
 
     def add(kind, content, **fields):
@@ -33,6 +33,7 @@ def langchain(talk):
             add("tool", text, tool_call_id="c", status="success")
             talk.leave_open(text)
         elif kind == "remove":
+            is_list = True
             if talk.said and talk.maybe(0.8):
                 add("remove", "", id=talk.said.pop(talk.rng.randrange(len(talk.said)))["id"])
             elif talk.maybe(0.3):
@@ -56,7 +57,7 @@ def langchain(talk):
             talk.said[-1]["id"] = number
     if not messages:
         return {".json": "[]"}
-    return {".jsonl": json_lines(messages)} if shape != "dumps" and talk.maybe() else {".json": json_text(talk, messages)}
+    return {".jsonl": json_lines(messages)} if shape != "dumps" and not is_list and talk.maybe() else {".json": json_text(talk, messages)}
 
 
 def anthropic(talk):

@@ -6,6 +6,7 @@ mod codex;
 mod documented;
 mod generated;
 mod imported;
+mod people;
 
 use mnemon::{
     Message,
@@ -48,9 +49,13 @@ fn read_with(text: &str, options: ReadOptions) -> Read {
 }
 
 fn read_as(format: &str, text: &str, options: ReadOptions) -> Read {
+    read_file(format, "file", text, options)
+}
+
+fn read_file(format: &str, name: &str, text: &str, options: ReadOptions) -> Read {
     let format = Format::named(format).unwrap();
     let mut files = FileReader::new(options);
-    let mut source = Source::stream("file", text.as_bytes()).unwrap();
+    let mut source = Source::stream(name, text.as_bytes()).unwrap();
     let mut read = Read::default();
     while let Some(file) = source.next_file().unwrap() {
         for found in files.read(format, file) {
