@@ -178,8 +178,7 @@ pub mod format {
     #[cfg(feature = "formats")]
     #[doc(inline)]
     pub use crate::formats::{
-        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, decompressed,
-        namespace_of,
+        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, decompressed, namespace_of,
     };
     #[doc(inline)]
     pub use crate::message::format::*;
@@ -291,7 +290,7 @@ pub use {
         backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
     },
     block::{
-        AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, HitProcessor, InstructionBlock,
+        AfterForget, BlockContent, BlockQuery, BlockScope, ContentChange, FlushedBatch, HitProcessor, InstructionBlock,
         InstructionVersion, RetrievalUnit, Retriever, TokenExcess,
     },
     buffer::BufferLimits,
@@ -327,7 +326,7 @@ pub use {
     mnemon_index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex},
     recall::{
         MAX_K, MAX_QUERY_BYTES, QueryOptions, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, Unit,
-        time_expressions, time_expressions_at_offset,
+        time_expressions, time_expressions_in,
     },
     store::{
         Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo,

@@ -45,6 +45,6 @@ pub use self::{
     compressed::decompressed,
     format::{FORMATS, FileReader, Format},
     place::namespace_of,
-    reader::{Found, ReadOptions, TimeZone},
+    reader::{Found, ReadOptions},
     source::{Source, SourceFile},
 };

@@ -1,13 +1,13 @@
 //! What a reader of files is given, and what it yields.
 
-use std::{collections::VecDeque, str::FromStr};
+use std::collections::VecDeque;
 
 use serde_json::Value;
 
 use super::source::SourceFile;
 use crate::{
     error::{Error, Result},
-    message::{DEFAULT_SESSION, MessageLine, Timestamp},
+    message::{DEFAULT_SESSION, MessageLine, TimeZone},
 };
 
 /// How the files of other programs are read.
@@ -18,41 +18,17 @@ pub struct ReadOptions {
     pub tool_output: usize,
     /// The session of messages whose format names none. `None`: `default`.
     pub session: Option<String>,
-    /// The name of the person who is the user in the chats of groups. The others have the role of the user, too, and their
-    /// names. `None`: found out from the file where it says so.
+    /// The name of the person who is the user in the chats of groups. The others have the role of the user, too, their
+    /// names, and the source [`Import`](crate::message::Source::Import). `None`: found out from the file where it says so.
     pub me: Option<String>,
     /// The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. `None`: UTC.
     pub time_zone: Option<TimeZone>,
 }
 
-/// A time zone, by its name in the database of time zones, or by its distance from UTC.
-#[derive(Clone, Debug)]
-pub struct TimeZone(jiff::tz::TimeZone);
-
 impl ReadOptions {
     /// Returns the time zone of times that have none.
     pub(super) fn zone(&self) -> TimeZone {
-        self.time_zone.clone().unwrap_or(TimeZone(jiff::tz::TimeZone::UTC))
-    }
-}
-
-impl TimeZone {
-    /// Returns the moment of a local time. Of two moments with that time, when clocks are set back, the first.
-    pub(super) fn moment(&self, local: jiff::civil::DateTime) -> Option<Timestamp> {
-        let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
-        Timestamp::from_micros(zoned.timestamp().as_microsecond())
-    }
-}
-
-impl FromStr for TimeZone {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let offset =
-            || format!("2000-01-01T00:00:00{name}[{name}]").parse::<jiff::Zoned>().map(|at| at.time_zone().clone());
-        jiff::tz::TimeZone::get(name).or_else(|_| offset()).map(TimeZone).map_err(|_| Error::InvalidConfig {
-            reason: format!("{name:?} is not a time zone such as Europe/Berlin or +02:00"),
-        })
+        self.time_zone.clone().unwrap_or_else(TimeZone::utc)
     }
 }
 

@@ -768,6 +768,13 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Assemble: {
+            /** @description The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent messages up to it are not in the prompt, and are recalled as those of other sessions are. */
+            after?: components["schemas"]["Id"] | null;
+            /**
+             * @description Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a provider's prompt cache keeps the system message and the history. Default: `system`.
+             * @default system
+             */
+            insert?: components["schemas"]["InsertMethod"];
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
             prompt: components["schemas"]["PromptInput"];
             /**
@@ -775,6 +782,8 @@ export interface components {
              * @description Messages to recall, up to 1000. Default: 3.
              */
             recall?: number | null;
+            /** @description The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server. */
+            time_zone?: string | null;
             /**
              * Format: uint64
              * @description Tokens that the prompt may have. Default: 30,000.
@@ -1546,6 +1555,8 @@ export interface components {
              */
             vectors: number;
         };
+        /** @description The position of memory in a prompt. In each message it is in the order in which it changes, the least first. */
+        InsertMethod: "system" | "user" | "split";
         /** @description An item as it was before an update. */
         ItemBefore: {
             /** @description Its key. */
@@ -1752,7 +1763,7 @@ export interface components {
             /** @description The conversation that the message belongs to, 1 to 512 bytes. */
             session: string;
         };
-        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields are refused. */
+        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields of a message of the assistant are kept in `metadata.openai`, and are refused in any other message. */
         MessageInput: {
             /** @description Kept in `metadata.openai`. */
             annotations?: components["schemas"]["OpenAi"][] | null;
@@ -1784,6 +1795,10 @@ export interface components {
             role: components["schemas"]["RoleInput"];
             /** @description The conversation that it belongs to. Default: `default`, or the session of the path. */
             session?: components["schemas"]["Id"] | null;
+            /** @description Whose words it is, kept in `metadata.source`. Default: by the role. */
+            source?: components["schemas"]["Source"] | null;
+            /** @description The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it. */
+            supersedes?: (string | string[]) | null;
             /** @description The id of the call that the message is the result of. */
             tool_call_id?: string | null;
             /** @description Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`. */
@@ -1923,7 +1938,7 @@ export interface components {
              */
             failed: components["schemas"]["BlockFailure"][];
             /**
-             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them; and of messages in the prompt whose thinking has no signature, so that Anthropic's form is without it. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
              * @default []
              */
             left_out: string[];
@@ -2057,6 +2072,11 @@ export interface components {
              */
             ids?: string[] | null;
             /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
+            /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
              * @default 10
@@ -2139,6 +2159,11 @@ export interface components {
              */
             time?: components["schemas"]["TimeUse"] | null;
             /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
+            /**
              * @description Namespaces, each with all under it.
              * @default []
              */
@@ -2201,6 +2226,11 @@ export interface components {
              * @default null
              */
             ids?: string[] | null;
+            /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
             /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
@@ -2283,6 +2313,11 @@ export interface components {
              * @default boost
              */
             time?: components["schemas"]["TimeUse"] | null;
+            /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
             /**
              * @description The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and sessions come with their best message.
              * @default message
@@ -2636,6 +2671,8 @@ export interface components {
              */
             token_limit?: number | null;
         };
+        /** @description Whose words the text of a message is. */
+        Source: "user" | "assistant" | "tool" | "web" | "import";
         /** @description The rank and the score of a hit. */
         Standing: {
             /**

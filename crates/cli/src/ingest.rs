@@ -10,7 +10,8 @@ use anyhow::{Context, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
     Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
-    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile, TimeZone},
+    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile},
+    message::TimeZone,
 };
 use mnemon_secrets::Secrets;
 use serde::Serialize;

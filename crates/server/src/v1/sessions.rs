@@ -9,7 +9,7 @@ use axum::{
 };
 use mnemon::{
     AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
-    SessionInfo,
+    SessionInfo, memory::InsertMethod, message::TimeZone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -259,6 +259,17 @@ struct Assemble {
     /// Tokens that the prompt may have. Default: 30,000.
     #[schemars(range(min = 1))]
     token_limit: Option<usize>,
+    /// Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last
+    /// message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a
+    /// provider's prompt cache keeps the system message and the history. Default: `system`.
+    #[serde(default)]
+    insert: InsertMethod,
+    /// The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    time_zone: Option<TimeZone>,
+    /// The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent
+    /// messages up to it are not in the prompt, and are recalled as those of other sessions are.
+    #[schemars(with = "Option<IdSchema>")]
+    after: Option<String>,
 }
 
 /// Reads a text of the user or a message. An untagged enum would do so too, but its errors do not say what is wrong with a
@@ -279,23 +290,28 @@ async fn assemble(
     if input.recall.is_some_and(|recall| recall > MAX_HITS) {
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
-    prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
+    let mut request = AssembleRequest::new(input.prompt);
+    if let Some(k) = input.recall {
+        request = request.recall(k);
+    }
+    if let Some(zone) = input.time_zone {
+        request = request.time_zone(zone);
+    }
+    if let Some(id) = input.after {
+        request = request.after(id);
+    }
+    prompt_for(&app, namespace, session, request, input.token_limit, input.insert).await.map(Json)
 }
 
 pub(crate) async fn prompt_for(
     app: &App,
     namespace: Namespace,
     session: String,
-    prompt: Message,
-    recall: Option<usize>,
+    request: AssembleRequest,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Prompt, Problem> {
-    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
-    let mut request = AssembleRequest::new(prompt);
-    if let Some(k) = recall {
-        request = request.recall(k);
-    }
-
+    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit, insert).await?;
     Ok(memory.assemble(request).await?)
 }
 
@@ -306,7 +322,7 @@ pub(super) async fn memory(
     session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    memory_of(app, &app.engine, namespace, session, token_limit).await
+    memory_of(app, &app.engine, namespace, session, token_limit, InsertMethod::default()).await
 }
 
 async fn memory_of(
@@ -315,8 +331,9 @@ async fn memory_of(
     namespace: &Namespace,
     session: &str,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Memory, Problem> {
-    let builder = app.formation.memory(reader, namespace, session, token_limit)?;
+    let builder = app.formation.memory(reader, namespace, session, token_limit)?.insert_method(insert);
     app::blocking(move || builder.open()).await
 }
 
