@@ -183,7 +183,7 @@ pub mod format {
     pub use crate::{
         engine::{BadMessage, FileImport, ImportReport, ImportTarget},
         formats::{
-            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile, TimeZone,
+            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile,
             decompressed, namespace_of,
         },
     };
@@ -295,7 +295,7 @@ pub use {
         backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
     },
     block::{
-        AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, HitProcessor, InstructionBlock,
+        AfterForget, BlockContent, BlockQuery, BlockScope, ContentChange, FlushedBatch, HitProcessor, InstructionBlock,
         InstructionVersion, RetrievalUnit, Retriever, TokenExcess,
     },
     buffer::BufferLimits,
@@ -331,7 +331,7 @@ pub use {
     mnemon_index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex},
     recall::{
         MAX_K, MAX_QUERY_BYTES, QueryOptions, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, Unit,
-        time_expressions, time_expressions_at_offset,
+        time_expressions, time_expressions_in,
     },
     store::{
         Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo,

@@ -12,7 +12,7 @@ use super::{BlockContent, BlockQuery, MemoryBlock, TokenExcess};
 use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
-    message::Message,
+    message::{Message, TimeZone},
     recall::{Asked, Hit, MAX_K, Query, keep_positions, superseding_pairs},
 };
 
@@ -163,6 +163,8 @@ impl VectorBlock {
     /// Recalls and processes messages that are not in the prompt yet, until k are left or no more are found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
+        // A message has no offset, so the zone of its days is always given.
+        request = request.time_zone(query.time_zone.clone().unwrap_or_else(TimeZone::system));
         if let Some(now) = query.messages.last().and_then(|last| last.created_at) {
             request = request.now(now);
         }

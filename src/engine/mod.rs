@@ -64,7 +64,7 @@ pub(crate) use self::{
     blocking::blocking_methods,
     core::Opening,
     executor::{Executor, JobOutcome, Lane},
-    live_sessions::{GivenMessage, LiveSession, OpenMemories, Origin},
+    live_sessions::{GivenMessage, LiveSession, OpenMemories, Origin, TurnPrompt},
     session::StoredSession,
     weak::WeakEngine,
 };

@@ -45,6 +45,6 @@ pub use self::{
     compressed::decompressed,
     format::{FORMATS, FileReader, Format},
     place::namespace_of,
-    reader::{Found, MessageEdit, ReadOptions, TimeZone},
+    reader::{Found, MessageEdit, ReadOptions},
     source::{Source, SourceFile},
 };

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    str::FromStr,
     sync::Arc,
 };
 
@@ -14,7 +13,7 @@ use super::source::SourceFile;
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    message::{DEFAULT_SESSION, Message, MessageLine, Timestamp},
+    message::{DEFAULT_SESSION, Message, MessageLine, TimeZone, Timestamp},
 };
 
 /// How the files of other programs are read.
@@ -27,8 +26,8 @@ pub struct ReadOptions {
     pub namespace: Option<Namespace>,
     /// The session of messages whose format names none. `None`: `default`.
     pub session: Option<String>,
-    /// The name of the person who is the user in the chats of groups. The others have the role of the user, too, and their
-    /// names. `None`: found out from the file where it says so.
+    /// The name of the person who is the user in the chats of groups. The others have the role of the user, too, their
+    /// names, and the source [`Import`](crate::message::Source::Import). `None`: found out from the file where it says so.
     pub me: Option<String>,
     /// The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. `None`: UTC.
     pub time_zone: Option<TimeZone>,
@@ -59,34 +58,10 @@ impl fmt::Debug for MessageEdit {
     }
 }
 
-/// A time zone, by its name in the database of time zones, or by its distance from UTC.
-#[derive(Clone, Debug)]
-pub struct TimeZone(jiff::tz::TimeZone);
-
 impl ReadOptions {
     /// Returns the time zone of times that have none.
     pub(super) fn zone(&self) -> TimeZone {
-        self.time_zone.clone().unwrap_or(TimeZone(jiff::tz::TimeZone::UTC))
-    }
-}
-
-impl TimeZone {
-    /// Returns the moment of a local time. Of two moments with that time, when clocks are set back, the first.
-    pub(super) fn moment(&self, local: jiff::civil::DateTime) -> Option<Timestamp> {
-        let zoned = self.0.to_ambiguous_zoned(local).compatible().ok()?;
-        Timestamp::from_micros(zoned.timestamp().as_microsecond())
-    }
-}
-
-impl FromStr for TimeZone {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let offset =
-            || format!("2000-01-01T00:00:00{name}[{name}]").parse::<jiff::Zoned>().map(|at| at.time_zone().clone());
-        jiff::tz::TimeZone::get(name).or_else(|_| offset()).map(TimeZone).map_err(|_| Error::InvalidConfig {
-            reason: format!("{name:?} is not a time zone such as Europe/Berlin or +02:00"),
-        })
+        self.time_zone.clone().unwrap_or_else(TimeZone::utc)
     }
 }
 

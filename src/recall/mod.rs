@@ -64,4 +64,4 @@ pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher
 pub(crate) use unindexed::Unindexed;
 pub(crate) use updates::{Asked, superseding_pairs};
 pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};
-pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};
+pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_in};

@@ -15,14 +15,14 @@ use super::{
     row_filter::Filter,
     statistics::ScoreStatistics,
     unindexed::{self, AnalyzedMessage, Unindexed, UnindexedMessage, UnindexedMessages},
-    when::{TimeSpan, time_expressions},
+    when::{TimeSpan, time_expressions_in},
 };
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::Language,
-    message::Timestamp,
+    message::{LocalTime, Timestamp},
     store::{RowMeta, Snapshot, Store},
 };
 
@@ -87,7 +87,8 @@ impl<'a> PreparedQuery<'a> {
         let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let mut prepared = PreparedQuery { deadline, ..Self::unresolved(query, first) };
         if query.options.time != TimeUse::Ignore {
-            let expressions = time_expressions(&query.text, prepared.now);
+            let zone = query.options.zone_of_days();
+            let expressions = time_expressions_in(&query.text, prepared.now, &zone);
             prepared.spans = expressions.into_iter().map(|expression| expression.span).collect();
         }
         if query.options.time == TimeUse::Filter {
@@ -106,19 +107,23 @@ impl<'a> PreparedQuery<'a> {
                 return Ok(false);
             }
         }
+        if let Some(time) = self.query.options.as_of {
+            self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
+            self.changed = Arc::new(unindexed::read_as_of(snapshot, namespace, time)?);
+        }
+        self.except = match self.query.options.include_superseded {
+            true => HashSet::new(),
+            false => snapshot.superseded().seqs(namespace, self.query.options.as_of.zip(self.put_before))?,
+        };
         if !self.query.options.except.is_empty() {
             let known = &self.query.known_seqs;
             let unknown = self.query.options.except.iter().filter(|id| !known.contains_key(*id));
-            self.except = snapshot.messages().seqs(namespace, unknown)?;
+            self.except.extend(snapshot.messages().seqs(namespace, unknown)?);
             self.except.extend(known.values());
         }
         if let Some(ids) = &self.query.options.ids {
             let seqs = snapshot.messages().seqs(namespace, ids)?;
             self.ids = Some(BTreeSet::from_iter(seqs).into_iter().collect());
-        }
-        if let Some(time) = self.query.options.as_of {
-            self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
-            self.changed = Arc::new(unindexed::read_as_of(snapshot, namespace, time)?);
         }
         Ok(true)
     }
@@ -212,7 +217,7 @@ impl<'a> PreparedQuery<'a> {
             strategy: query.options.strategy,
             known_words: 1.0,
             spans: Vec::new(),
-            now: query.options.now.or(query.options.as_of).unwrap_or_else(Timestamp::now),
+            now: query.options.now.map(LocalTime::time).or(query.options.as_of).unwrap_or_else(Timestamp::now),
             deadline: None,
             is_late: false,
             scan: false,

@@ -9,7 +9,7 @@ use crate::{
     config::Freshness,
     error::{Error, Result},
     filter::MetadataFilter,
-    message::{MAX_MESSAGE_BYTES, Message, Role, Timestamp},
+    message::{LocalTime, MAX_MESSAGE_BYTES, Message, Role, TimeZone, Timestamp},
     read_budget::ReadBudget,
     store::SizedMessage,
 };
@@ -218,9 +218,22 @@ impl Query {
         self
     }
 
-    /// Sets the time from which ages are counted: see [`QueryOptions::now`].
-    pub fn now(mut self, now: Timestamp) -> Self {
-        self.options.now = Some(now);
+    /// Finds also messages that others supersede: see [`QueryOptions::include_superseded`].
+    pub fn include_superseded(mut self) -> Self {
+        self.options.include_superseded = true;
+        self
+    }
+
+    /// Sets the time from which ages are counted: see [`QueryOptions::now`]. The days that the query names are those of a
+    /// [`LocalTime`]'s offset, and of UTC with a [`Timestamp`].
+    pub fn now(mut self, now: impl Into<LocalTime>) -> Self {
+        self.options.now = Some(now.into());
+        self
+    }
+
+    /// Sets the time zone of the days that the query names: see [`QueryOptions::time_zone`].
+    pub fn time_zone(mut self, zone: TimeZone) -> Self {
+        self.options.time_zone = Some(zone);
         self
     }
 

@@ -168,6 +168,10 @@ pub(crate) fn superseding_pairs(messages: &[&Message], count: usize, asked: &Ask
     let mut pairs = Vec::new();
     for (later, b) in messages.iter().enumerate() {
         for (earlier, a) in messages[..count].iter().enumerate() {
+            if b.superseded_ids().contains(&a.id.as_str()) {
+                pairs.push((later, earlier));
+                continue;
+            }
             let is_same_speaker = (a.role, &a.name) == (b.role, &b.name);
             if a.created_at < b.created_at
                 && a.created_at.is_some()

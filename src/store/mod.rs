@@ -36,6 +36,7 @@ mod anchor;
 mod audit;
 mod journal;
 mod put_times;
+mod superseded;
 
 mod documents;
 mod filter_fields;

@@ -268,6 +268,10 @@ tables! {
     /// see `put_times`.
     PUT_TIMES: (u32, u64) => i64 = "put_times", Keys::Namespace(|id| (id, 0));
 
+    /// (namespace, sequence number, id): the ids of the messages that this message supersedes, which need not be stored, see
+    /// `superseded`.
+    SUPERSEDES: (u32, u64, &str) => () = "supersedes", Keys::Namespace(|id| (id, 0, ""));
+
     /// (namespace, number) → an entry of the journal of recalls, in JSON, see `journal`.
     JOURNAL: (u32, u64) => Bytes = "journal", Keys::Namespace(|id| (id, 0));
 

@@ -32,6 +32,7 @@ use super::{
     seal_key,
     segments::Segments,
     sessions::{Batches, History, Idle, Messages, Sessions, Window},
+    superseded::Superseded,
     tables::WriteTransaction,
     vectors::Vectors,
 };
@@ -160,6 +161,11 @@ impl<T> Transaction<T> {
     /// The times at which messages were put.
     pub(crate) fn put_times(&self) -> PutTimes<'_, T> {
         PutTimes(&self.tables)
+    }
+
+    /// The messages that others supersede.
+    pub(crate) fn superseded(&self) -> Superseded<'_, T> {
+        Superseded(&self.tables)
     }
 
     /// The journal of recalls.

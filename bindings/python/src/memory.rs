@@ -14,7 +14,7 @@ use crate::{
     callback::{Callee, Kept, call, is_called_back},
     errors::{ends_program, invalid, of_class},
     message::{Message, MessageLike, plain, unwrapped, wrapped},
-    query::{Hits, QueryLike, seconds},
+    query::{Hits, QueryLike, parsed, seconds},
     shared::{Shared, lock},
     tokens::{CounterError, counter},
     values::{Count, List, Text, bad_document, datetime, from_python, to_python},
@@ -55,7 +55,8 @@ pub(crate) fn open_memory(
     let insert = match &*options.insert {
         "system" => InsertMethod::System,
         "user" => InsertMethod::User,
-        _ => return Err(invalid(py, "insert is \"system\" or \"user\"")),
+        "split" => InsertMethod::Split,
+        _ => return Err(invalid(py, "insert is \"system\", \"user\" or \"split\"")),
     };
     let renderer: fn(MemoryBuilder) -> MemoryBuilder = match &*options.renderer {
         "xml" => |builder| builder.renderer(XmlRenderer),
@@ -138,11 +139,22 @@ impl Memory {
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
-    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already.
-    #[pyo3(signature = (message, *, recall = None))]
-    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: Option<Count<usize>>) -> PyResult<Prompt> {
+    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `time_zone` is
+    /// that of the days that the message names, such as `"Europe/Berlin"` or `"+02:00"`. Default: that of the machine. `after` is the id of the last
+    /// message that the model's context no longer holds: recent messages up to it are recalled as those of other sessions are.
+    #[pyo3(signature = (message, *, recall = None, time_zone = None, after = None))]
+    fn assemble(
+        &self,
+        py: Python<'_>,
+        message: MessageLike,
+        recall: Option<Count<usize>>,
+        time_zone: Option<Text>,
+        after: Option<Text>,
+    ) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0);
         let request = recall.into_iter().fold(request, |request, Count(k)| request.recall(k));
+        let request = parsed(py, time_zone)?.into_iter().fold(request, AssembleRequest::time_zone);
+        let request = after.into_iter().fold(request, |request, Text(id)| request.after(id));
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 

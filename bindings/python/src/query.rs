@@ -11,14 +11,19 @@ use pyo3::{
 use crate::{
     errors::{invalid, not_a, noted, raised},
     message::Message,
-    values::{Count, Fields, List, Real, Text, Time, bad_filter, count, from_python, number, switch, texts, to_python},
+    values::{
+        Count, Fields, List, LocalTime, Real, Text, Time, bad_filter, count, from_python, number, switch, texts,
+        to_python,
+    },
 };
 
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
 ///
 /// `k` is the greatest number of hits. `session`, `role`, `since` (included), `until` (excluded), `where` and `ids`
-/// restrict the messages; `except_ids` are never hits. `as_of` finds only what was known at that time: what had been
-/// put, and is of no later time. Times are `datetime` with a time zone, or text such as `"2024-05-01T09:30:00Z"`. `where` is a filter on metadata, such as `{"topic": "boats"}` or
+/// restrict the messages; `except_ids` are never hits, nor are messages that a later one `supersedes`,
+/// unless `include_superseded`. `as_of` finds only what was known at that time: what had been
+/// put, and is of no later time. "Yesterday" is a day of `time_zone`, such as `"Europe/Berlin"` or `"+02:00"`; without it, of
+/// the offset of `now`, or else of the machine's time zone. Times are `datetime` with a time zone, or text such as `"2024-05-01T09:30:00Z"`. `where` is a filter on metadata, such as `{"topic": "boats"}` or
 /// `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or `"weighted:0.5"`. `time` is
 /// what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life` and `within` are in seconds:
 /// the age at which a message counts half, and the time budget. `diversity` is from 0 (diverse) to 1 (relevance alone).
@@ -46,8 +51,8 @@ impl From<mnemon::Query> for Query {
 impl Query {
     #[new]
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
-        ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
-        half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
+        ids = None, except_ids = None, include_superseded = false, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
+        half_life = None, now = None, time_zone = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
         unit = None, as_of = None, per_batch = None, answerable = None, previous = None, freshness = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
@@ -61,6 +66,7 @@ impl Query {
         r#where: Option<&Bound<'_, PyAny>>,
         ids: Option<List<Text>>,
         except_ids: Option<List<Text>>,
+        #[pyo3(from_py_with = switch)] include_superseded: bool,
         strategy: Option<Text>,
         #[pyo3(from_py_with = switch)] neighbors: bool,
         #[pyo3(from_py_with = switch)] speakers: bool,
@@ -68,7 +74,8 @@ impl Query {
         #[pyo3(from_py_with = switch)] vocabulary: bool,
         #[pyo3(from_py_with = switch)] length_prior: bool,
         half_life: Option<Real>,
-        now: Option<Time>,
+        now: Option<LocalTime>,
+        time_zone: Option<Text>,
         time: Option<Text>,
         #[pyo3(from_py_with = switch)] keep_duplicates: bool,
         diversity: Option<Real>,
@@ -91,6 +98,7 @@ impl Query {
         options.filter = r#where.map(filter).transpose()?;
         options.ids = ids.map(|ids| texts(ids).into_iter().collect());
         options.except = except_ids.map(texts).unwrap_or_default().into_iter().collect();
+        options.include_superseded = include_superseded;
         options.strategy = parsed(py, strategy)?.unwrap_or_default();
         options.neighbors = neighbors;
         options.speakers = speakers;
@@ -100,6 +108,7 @@ impl Query {
         options.half_life = half_life.map(|half_life| seconds(py, half_life.0)).transpose()?;
         options.time = parsed(py, time)?.unwrap_or_default();
         options.now = now.map(|now| now.0);
+        options.time_zone = parsed(py, time_zone)?;
         options.keep_duplicates = keep_duplicates;
         options.diversity = diversity.map(|lambda| lambda.0 as f32);
         options.per_batch = per_batch.map(|hits| hits.0);
@@ -209,7 +218,7 @@ impl<'py> FromPyObject<'_, 'py> for FreshnessLike {
     }
 }
 
-fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResult<Option<T>> {
+pub(crate) fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResult<Option<T>> {
     name.map(|name| name.parse().map_err(|error| raised(py, error))).transpose()
 }
 

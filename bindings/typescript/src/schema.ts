@@ -808,6 +808,13 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Assemble: {
+            /** @description The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent messages up to it are not in the prompt, and are recalled as those of other sessions are. */
+            after?: components["schemas"]["Id"] | null;
+            /**
+             * @description Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a provider's prompt cache keeps the system message and the history. Default: `system`.
+             * @default system
+             */
+            insert?: components["schemas"]["InsertMethod"];
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
             prompt: components["schemas"]["PromptInput"];
             /**
@@ -817,6 +824,8 @@ export interface components {
             recall?: number | null;
             /** @description The provider for whose API the answer has the messages a second time, as `request`. */
             to?: components["schemas"]["Provider"] | null;
+            /** @description The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server. */
+            time_zone?: string | null;
             /**
              * Format: uint64
              * @description Tokens that the prompt may have. Default: 30,000.
@@ -1641,6 +1650,8 @@ export interface components {
              */
             vectors: number;
         };
+        /** @description The position of memory in a prompt. In each message it is in the order in which it changes, the least first. */
+        InsertMethod: "system" | "user" | "split";
         /** @description An item as it was before an update. */
         ItemBefore: {
             /** @description Its key. */
@@ -1847,7 +1858,7 @@ export interface components {
             /** @description The conversation that the message belongs to, 1 to 512 bytes. */
             session: string;
         };
-        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields are refused. */
+        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields of a message of the assistant are kept in `metadata.openai`, and are refused in any other message. */
         MessageInput: {
             /** @description Kept in `metadata.openai`. */
             annotations?: components["schemas"]["OpenAi"][] | null;
@@ -1879,6 +1890,10 @@ export interface components {
             role: components["schemas"]["RoleInput"];
             /** @description The conversation that it belongs to. Default: `default`, or the session of the path. */
             session?: components["schemas"]["Id"] | null;
+            /** @description Whose words it is, kept in `metadata.source`. Default: by the role. */
+            source?: components["schemas"]["Source"] | null;
+            /** @description The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it. */
+            supersedes?: (string | string[]) | null;
             /** @description The id of the call that the message is the result of. */
             tool_call_id?: string | null;
             /** @description Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`. */
@@ -2018,7 +2033,7 @@ export interface components {
              */
             failed: components["schemas"]["BlockFailure"][];
             /**
-             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them; and of messages in the prompt whose thinking has no signature, so that Anthropic's form is without it. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
              * @default []
              */
             left_out: string[];
@@ -2159,6 +2174,11 @@ export interface components {
              */
             ids?: string[] | null;
             /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
+            /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
              * @default 10
@@ -2241,6 +2261,11 @@ export interface components {
              */
             time?: components["schemas"]["TimeUse"] | null;
             /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
+            /**
              * @description Namespaces, each with all under it.
              * @default []
              */
@@ -2303,6 +2328,11 @@ export interface components {
              * @default null
              */
             ids?: string[] | null;
+            /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
             /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
@@ -2385,6 +2415,11 @@ export interface components {
              * @default boost
              */
             time?: components["schemas"]["TimeUse"] | null;
+            /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
             /**
              * @description The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and sessions come with their best message.
              * @default message
@@ -2738,6 +2773,8 @@ export interface components {
              */
             token_limit?: number | null;
         };
+        /** @description Whose words the text of a message is. */
+        Source: "user" | "assistant" | "tool" | "web" | "import";
         /** @description The rank and the score of a hit. */
         Standing: {
             /**

@@ -16,8 +16,9 @@ use mnemon::{
     Config, Engine, Error, Language, Message, Namespace, Precision, PutReport,
     format::{
         BadMessage, FORMATS, FileImport, Format as FileFormat, ImportReport, ImportTarget, MessageEdit, ReadOptions,
-        SourceFile, TimeZone,
+        SourceFile,
     },
+    message::TimeZone,
 };
 use mnemon_secrets::Secrets;
 use serde::Serialize;

@@ -15,6 +15,7 @@ mod long_queries;
 mod names;
 mod options;
 mod several;
+mod supersedes;
 mod time;
 mod unindexed;
 mod unit;

@@ -269,8 +269,10 @@ class AsyncMemory:
     async def get(self, input: MessageLike | None = None) -> Prompt:
         return await wait(self.memory.get, input)
 
-    async def assemble(self, message: MessageLike, *, recall: int | None = None) -> Prompt:
-        return await wait(self.memory.assemble, message, recall=recall)
+    async def assemble(
+        self, message: MessageLike, *, recall: int | None = None, time_zone: str | None = None, after: str | None = None
+    ) -> Prompt:
+        return await wait(self.memory.assemble, message, recall=recall, time_zone=time_zone, after=after)
 
     async def add_step(self, step: MessageLike) -> None:
         await wait(self.memory.add_step, step)

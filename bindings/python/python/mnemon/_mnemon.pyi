@@ -32,6 +32,7 @@ from ._reports import (
 __version__: str
 
 _Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
+_Source: TypeAlias = Literal["user", "assistant", "tool", "web", "import"]
 _Path: TypeAlias = str | PathLike[str]
 _Progress: TypeAlias = Callable[[ReindexProgress], bool | None]
 
@@ -48,6 +49,8 @@ class Message:
         created_at: Time | None = None,
         expires_at: Time | None = None,
         metadata: dict[str, Any] | None = None,
+        source: _Source | None = None,
+        supersedes: Iterable[str] | None = None,
     ) -> Self: ...
     @staticmethod
     def from_dict(fields: dict[str, Any]) -> Message: ...
@@ -74,6 +77,10 @@ class Message:
     def created_at(self) -> datetime | None: ...
     @property
     def expires_at(self) -> datetime | None: ...
+    @property
+    def source(self) -> _Source | None: ...
+    @property
+    def supersedes(self) -> list[str]: ...
     @property
     def metadata(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -112,6 +119,7 @@ class Query:
         where: dict[str, Any] | None = None,
         ids: Iterable[str] | None = None,
         except_ids: Iterable[str] | None = None,
+        include_superseded: bool = False,
         strategy: str | None = None,
         neighbors: bool = True,
         speakers: bool = True,
@@ -120,6 +128,7 @@ class Query:
         length_prior: bool = True,
         half_life: float | None = None,
         now: Time | None = None,
+        time_zone: str | None = None,
         time: Literal["boost", "filter", "ignore"] | None = None,
         keep_duplicates: bool = False,
         diversity: float | None = None,
@@ -360,7 +369,7 @@ class Engine:
         chat_history_token_ratio: float = 0.7,
         token_flush_size: int | None = None,
         tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None = None,
-        insert: Literal["system", "user"] = ...,
+        insert: Literal["system", "user", "split"] = ...,
         renderer: Literal["xml", "markdown"] = ...,
         block_deadline: float = 2.0,
         checkpoint_each_put: bool = False,
@@ -662,7 +671,9 @@ class Memory:
     def put(self, messages: Messages) -> MemoryReport: ...
     def sync(self, chat: Messages) -> MemoryReport: ...
     def get(self, input: MessageLike | None = None) -> Prompt: ...
-    def assemble(self, message: MessageLike, *, recall: int | None = None) -> Prompt: ...
+    def assemble(
+        self, message: MessageLike, *, recall: int | None = None, time_zone: str | None = None, after: str | None = None
+    ) -> Prompt: ...
     def add_step(self, step: MessageLike) -> None: ...
     def steps(self) -> list[Message]: ...
     def set(self, messages: Messages) -> MemoryReport: ...

@@ -64,7 +64,7 @@ class MemoryOptions(TypedDict, total=False):
     chat_history_token_ratio: float
     token_flush_size: int | None
     tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None
-    insert: Literal["system", "user"]
+    insert: Literal["system", "user", "split"]
     renderer: Literal["xml", "markdown"]
     block_deadline: float
     checkpoint_each_put: bool

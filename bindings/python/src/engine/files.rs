@@ -14,7 +14,7 @@ use mnemon::{
     Error, Namespace, PutReport,
     format::{
         BadMessage, FORMATS, FileImport, FileReader, Format, ImportReport, ImportTarget, MessageEdit, ReadOptions,
-        Source, TimeZone,
+        Source,
     },
 };
 use mnemon_secrets::Secrets;

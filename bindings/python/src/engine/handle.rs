@@ -175,7 +175,8 @@ impl Engine {
     /// tokens of the oldest leave the buffer at a time; default: a tenth of the limit. `tokens` names the encoding that tokens are counted with,
     /// `"o200k_base"` or `"cl100k_base"`, or is `"approximate"`, or a function of a text. `blocks` are those of this
     /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks
-    /// go, `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
+    /// go, `"system"`, `"user"`, or with `"split"` the system message and, of what is recalled for the prompt, the user's, so
+    /// that a provider's prompt cache keeps the system message and the history; and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
     /// `block_deadline` seconds for its blocks. `keep_checkpoints` is how many of the session's newest checkpoints stay when
     /// another one is made, and `keep_checkpoints_within` for how many seconds, at least the newest; with both, one stays if
     /// either keeps it. Default: all. Raises `InvalidConfigError`.

@@ -1,6 +1,9 @@
 //! The tools of memories, which are the messages of namespaces.
 
-use mnemon::{Message, Namespace, Query, Timestamp};
+use mnemon::{
+    Message, Namespace, Query, Timestamp,
+    message::{Source, TimeZone},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -62,6 +65,12 @@ pub(super) struct AddMemory {
     /// The messages of a conversation, instead of a text. Up to 1,000.
     #[schemars(length(min = 1, max = 1000))]
     messages: Option<Vec<Turn>>,
+    /// Whose words the memory is. Default: by the role; the user's for a text.
+    #[schemars(with = "Option<String>", extend("enum" = ["user", "assistant", "tool", "web", "import"]))]
+    source: Option<Source>,
+    /// Ids of memories whose place this one takes: searches no longer return them.
+    #[serde(default)]
+    supersedes: Vec<String>,
     /// Data of yours, by which searches can filter.
     #[serde(default)]
     metadata: Map<String, Value>,
@@ -93,6 +102,12 @@ pub(super) async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> 
     for message in &mut messages {
         message.expires_at = input.expires_at;
         message.metadata.extend(input.metadata.clone());
+        if let Some(source) = input.source {
+            *message = message.clone().from_source(source);
+        }
+        for id in &input.supersedes {
+            *message = message.clone().supersedes(id);
+        }
         input.entity.note_ids(message);
     }
     let ids: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
@@ -117,9 +132,15 @@ pub(super) struct SearchMemories {
     limit: Option<Limit>,
     /// Documents to return besides. Default: 3, and none with `run_id`, `filter` or `answerable`, which documents have not.
     documents: Option<DocumentLimit>,
-    /// A filter on metadata and on `$session`, `$role` and `$created_at`, such as `{"topic": "food"}`.
+    /// A filter on metadata and on `$session`, `$role`, `$source` and `$created_at`, such as `{"topic": "food"}`.
     #[schemars(with = "Option<Map<String, Value>>")]
     filter: Option<BoundedFilter>,
+    /// Return also memories that a later one supersedes, see `supersedes` of add_memory. Default: false.
+    #[serde(default)]
+    include_superseded: bool,
+    /// The time zone of the days that the question names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    #[schemars(with = "Option<String>")]
+    time_zone: Option<TimeZone>,
     /// Return no memory if the answerability of the question, an estimate, is below this. It is below 0.5 for some questions that
     /// the memories do answer. Default: nothing is left out.
     answerable: Option<Answerable>,
@@ -141,6 +162,12 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     }
     if let Some(session) = input.entity.session() {
         query = query.session(session);
+    }
+    if input.include_superseded {
+        query = query.include_superseded();
+    }
+    if let Some(zone) = input.time_zone {
+        query = query.time_zone(zone);
     }
     if app.reranks && limit <= RERANKED {
         query = query.rerank(RERANKED);

@@ -88,7 +88,7 @@ pub(super) async fn search(
         query = query.rerank(RERANKED);
     }
     if let Some(date) = &search.reference_date {
-        query = query.now(fields::read_time(date)?);
+        query = query.now(fields::read_local_time(date)?);
     }
     let latest_only = search.latest_only.unwrap_or(false);
     let all = homes::find(&app, &caller, &filter).await?;

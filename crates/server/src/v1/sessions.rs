@@ -12,6 +12,8 @@ use mnemon::{
     AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
     SessionInfo,
     format::{to_anthropic, to_gemini, to_openai},
+    memory::InsertMethod,
+    message::TimeZone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -265,6 +267,17 @@ struct Assemble {
     token_limit: Option<usize>,
     /// The provider for whose API the answer has the messages a second time, as `request`.
     to: Option<Provider>,
+    /// Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last
+    /// message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a
+    /// provider's prompt cache keeps the system message and the history. Default: `system`.
+    #[serde(default)]
+    insert: InsertMethod,
+    /// The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    time_zone: Option<TimeZone>,
+    /// The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent
+    /// messages up to it are not in the prompt, and are recalled as those of other sessions are.
+    #[schemars(with = "Option<IdSchema>")]
+    after: Option<String>,
 }
 
 /// A provider of models.
@@ -317,7 +330,17 @@ async fn assemble(
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
     let reader = app.reader();
-    let prompt = prompt_for(&app, &reader, namespace, session, input.prompt, input.recall, input.token_limit).await?;
+    let mut request = AssembleRequest::new(input.prompt);
+    if let Some(k) = input.recall {
+        request = request.recall(k);
+    }
+    if let Some(zone) = input.time_zone {
+        request = request.time_zone(zone);
+    }
+    if let Some(id) = input.after {
+        request = request.after(id);
+    }
+    let prompt = prompt_for(&app, &reader, namespace, session, request, input.token_limit, input.insert).await?;
     let request = input.to.map(|provider| provider.request(&prompt.messages));
     app.json(reader, Assembled { prompt, request }).await
 }
@@ -327,16 +350,11 @@ pub(crate) async fn prompt_for(
     reader: &Engine,
     namespace: Namespace,
     session: String,
-    prompt: Message,
-    recall: Option<usize>,
+    request: AssembleRequest,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Prompt, Problem> {
-    let memory = memory_of(app, reader, &namespace, &session, token_limit).await?;
-    let mut request = AssembleRequest::new(prompt);
-    if let Some(k) = recall {
-        request = request.recall(k);
-    }
-
+    let memory = memory_of(app, reader, &namespace, &session, token_limit, insert).await?;
     Ok(memory.assemble(request).await?)
 }
 
@@ -347,7 +365,7 @@ pub(super) async fn memory(
     session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    memory_of(app, &app.engine, namespace, session, token_limit).await
+    memory_of(app, &app.engine, namespace, session, token_limit, InsertMethod::default()).await
 }
 
 async fn memory_of(
@@ -356,8 +374,9 @@ async fn memory_of(
     namespace: &Namespace,
     session: &str,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Memory, Problem> {
-    let builder = app.formation.memory(reader, namespace, session, token_limit)?;
+    let builder = app.formation.memory(reader, namespace, session, token_limit)?.insert_method(insert);
     app::blocking(move || builder.open()).await
 }
 
