@@ -183,8 +183,8 @@ pub mod format {
     pub use crate::{
         engine::{BadMessage, FileImport, ImportReport, ImportTarget},
         formats::{
-            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile,
-            decompressed, namespace_of,
+            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile, decompressed,
+            namespace_of,
         },
     };
 }

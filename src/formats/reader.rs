@@ -13,7 +13,7 @@ use super::source::SourceFile;
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    message::{DEFAULT_SESSION, Message, MessageLine, TimeZone, Timestamp},
+    message::{DEFAULT_SESSION, Message, MessageLine, TimeZone},
 };
 
 /// How the files of other programs are read.

@@ -16,6 +16,7 @@ use mnemon::{
         BadMessage, FORMATS, FileImport, FileReader, Format, ImportReport, ImportTarget, MessageEdit, ReadOptions,
         Source,
     },
+    message::TimeZone,
 };
 use mnemon_secrets::Secrets;
 use pyo3::prelude::*;

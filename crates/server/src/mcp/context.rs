@@ -58,8 +58,16 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     if let Some(zone) = input.time_zone {
         request = request.time_zone(zone);
     }
-    let prompt =
-        v1::prompt_for(app, &app.reader(), namespace, session, request, Some(limit - document_tokens), InsertMethod::System).await?;
+    let prompt = v1::prompt_for(
+        app,
+        &app.reader(),
+        namespace,
+        session,
+        request,
+        Some(limit - document_tokens),
+        InsertMethod::System,
+    )
+    .await?;
 
     let (mut parts, recent) = recalled_and_recent(&prompt, &id);
     let keys = documents.as_ref().map(|documents| documents.data["documents"].clone());
