@@ -107,8 +107,12 @@ impl Chat<'_> {
             self.hash = Sha256::new();
             return;
         }
-        // The last line of a torn file has no end.
-        let own = line.strip_suffix(END).or((line.len() == text.len()).then_some(line));
+        // The last line of a torn file has no end, and may have half of a mark alone.
+        let is_torn = line.len() == text.len();
+        if is_torn && [START, TYPED, PRINTED].iter().any(|mark| mark.starts_with(line)) {
+            return;
+        }
+        let own = line.strip_suffix(END).or(is_torn.then_some(line));
         if let Some(typed) = own.and_then(|line| line.strip_prefix(TYPED)) {
             if self.role != Role::User {
                 self.end(found);

@@ -32,7 +32,7 @@ pub(super) fn is_langchain(value: &Value) -> bool {
     any_message(value, "messages", |message| {
         let kind = message["type"].as_str().unwrap_or_default();
         let is_type = LANGCHAIN_TYPES.contains(&kind) || kind.ends_with("MessageChunk");
-        let is_flat = message.get("content").is_some() && message.get("role").is_none();
+        let is_flat = message.get("content").is_some() && (message.get("role").is_none() || kind == "chat");
         let is_dumped = message["lc"].is_number() && message["kwargs"].is_object();
         is_dumped || is_type && (message["data"].is_object() || is_flat)
     })
@@ -117,20 +117,22 @@ pub(super) fn is_anthropic(value: &Value) -> bool {
 
 pub(super) fn anthropic(options: &ReadOptions) -> Box<dyn ValueReader> {
     let is_session_given = options.session.is_some();
-    each(move |value, found| {
-        let Some(id) = value["custom_id"].as_str() else {
-            return conversation(&value, "messages", is_session_given, from_anthropic(&value), found);
-        };
-        let [params, message, _] = ANTHROPIC_BODIES.map(|body| value.pointer(body));
-        let Some(body) = params.map_or(message, |_| value.get("params")) else {
-            return found.notes.push(format!("the request {id:?} failed: {}", value["result"]));
-        };
-        let first = found.messages.len();
-        conversation(body, "messages", true, from_anthropic(body), found);
-        for line in found.messages[first..].iter_mut().flatten() {
-            id.clone_into(&mut line.message.session);
-        }
-    })
+    each(move |value, found| read_anthropic(&value, is_session_given, found))
+}
+
+fn read_anthropic(value: &Value, is_session_given: bool, found: &mut Found) {
+    let Some(id) = value["custom_id"].as_str() else {
+        return conversation(value, "messages", is_session_given, from_anthropic(value), found);
+    };
+    let [params, message, _] = ANTHROPIC_BODIES.map(|body| value.pointer(body));
+    let Some(body) = params.map_or(message, |_| value.get("params")) else {
+        return found.notes.push(format!("the request {id:?} failed: {}", value["result"]));
+    };
+    let first = found.messages.len();
+    conversation(body, "messages", true, from_anthropic(body), found);
+    for line in found.messages[first..].iter_mut().flatten() {
+        id.clone_into(&mut line.message.session);
+    }
 }
 
 /// Whether a value is a message or a conversation, in one of the forms that [`Chat::of`] knows.
@@ -156,6 +158,9 @@ pub(super) fn openai(options: &ReadOptions) -> Box<dyn ValueReader> {
         Value::Array(values) if values.iter().any(Chat::is_of) => {
             values.into_iter().for_each(|value| Chat::of(value, is_session_given).read(found));
         }
+        // A plain message may be of either format, so that only a later one tells.
+        Value::Array(ref values) if values.iter().any(is_anthropic) => read_anthropic(&value, is_session_given, found),
+        value if is_anthropic(&value) => read_anthropic(&value, is_session_given, found),
         value => Chat::of(value, is_session_given).read(found),
     })
 }

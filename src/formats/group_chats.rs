@@ -137,7 +137,11 @@ pub(super) fn zulip(options: &ReadOptions) -> Box<dyn ValueReader> {
             let content = message["content"].as_str().unwrap_or_default();
             let is_html = message["content_type"] == "text/html" || content.starts_with("<p>");
             let text = if is_html { html_to_text(content).trim().to_owned() } else { content.to_owned() };
-            let stream = filled(&message["display_recipient"]).unwrap_or("zulip");
+            // Of messages between people, these are their names.
+            let people = list(message, "display_recipient").filter_map(|one| filled(&one["full_name"]));
+            let people = people.collect::<Vec<_>>().join(", ");
+            let people = if people.is_empty() { "zulip" } else { people.as_str() };
+            let stream = filled(&message["display_recipient"]).unwrap_or(people);
             let topic = filled(&message["subject"]).map(|topic| format!("/{topic}")).unwrap_or_default();
             Said {
                 name: filled(&message["sender_full_name"]).map(str::to_owned),

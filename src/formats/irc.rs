@@ -53,11 +53,13 @@ impl Reader for Irc {
                 found.notes.push(format!("line {} was left out: {reason}", line.number));
                 String::new()
             });
+            // Of half a line, nobody can tell an action from who joined.
+            let is_torn = !text.ends_with('\n');
             let text = text.trim_end();
             date = day_of(text).or(date);
             let said = Stamped::of(text).and_then(|line| {
                 date = line.date(date);
-                let (name, text) = spoken(line.rest)?;
+                let (name, text) = spoken(line.rest).filter(|_| !(is_torn && line.rest.starts_with('*')))?;
                 // The text is no part of the id, so that a line of which a torn file had half is replaced by the whole.
                 let id = date.map(|date| {
                     let before = counts.entry((date, line.time, name.clone())).or_default();

@@ -1,6 +1,7 @@
 //! mnemon's own format: a message in each line.
 
 use super::{
+    chats::is_anthropic,
     json::Lines,
     reader::{Found, ReadOptions, Reader},
     sample::Sample,
@@ -11,9 +12,9 @@ use crate::{
     message::MessageLine,
 };
 
-/// Whether the first line of a file is a message.
+/// Whether the first line of a file is a message, and none of the next is one that only Anthropic's format has.
 pub(super) fn is_file(sample: &Sample) -> bool {
-    MessageLine::parse(sample.first_line()).is_ok()
+    MessageLine::parse(sample.first_line()).is_ok() && !sample.values.iter().any(is_anthropic)
 }
 
 pub(super) fn reader(options: &ReadOptions) -> Box<dyn Reader> {

@@ -89,6 +89,8 @@ def owners(messages):
             number = int(marks[0].split(".")[0].split("-")[1])
         else:
             number = next((number for number, _ in of_session.get(message["session"], Counter()).most_common(1)), None)
+            named = re.search(r"[0-9a-f]{8}-(\d+)$", message["session"])
+            number = int(named[1]) if number is None and named else number
         found.setdefault(number, []).append(message)
     return found
 
@@ -176,7 +178,8 @@ def compare_cut(kind, talks, messages):
     said = {mark(one["text"]): one for talk in talks for one in talk.said}
     wrong = 0
     for message in messages:
-        one = said.get(mark(message["text"]))
+        # Of a mark that was cut itself, nobody knows whose it is.
+        one = said.get(mark(message["text"])) if re.search(MARK.pattern + ":", message["text"]) else None
         if one:
             text = one["text"] if isinstance(one["text"], str) else None
             role = one["role"] is not ANY and one["role"] != message["role"]

@@ -63,6 +63,8 @@ fn half_a_message_of_a_torn_file_is_replaced_by_the_whole() {
     assert_eq!(said("whatsapp", torn), [row("Ada", "Is the keel oiled?", "2023-01-25T15:45:00Z")]);
     let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Is the keel oi";
     assert_eq!(read_as("aider", torn, ReadOptions::default()).said(), [("user", "Is the keel oi".to_owned())]);
+    let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Oil it.  \n\nDone.\n\n# aider chat st";
+    assert_eq!(read_as("aider", torn, ReadOptions::default()).texts(), ["Oil it.", "Done."]);
     let torn = "From ada@x Sat Jan 25 15:45:00 2025\nFrom: ada@x.test\nSubject: The keel\nDate: Sat, 25 Jan";
     assert_eq!(said("mbox", torn), []);
 }
@@ -147,6 +149,21 @@ fn lists_of_zulip_batches_of_anthropic_and_roles_of_langchain_are_read() {
     let batch = read(&lines(&[request, answer, failed]));
     assert_eq!((batch.texts(), batch.notes.len()), (vec!["Ahoy".to_owned(), "Ahoy!".to_owned()], 1));
     assert!(batch.messages.iter().all(|(_, message)| message.session == "r1"));
+    let direct = |name: &str| {
+        let people = [json!({"full_name": "Ada"}), json!({"full_name": name})];
+        json!({"id": 1, "sender_full_name": "Ada", "timestamp": 0, "content": "Ahoy", "type": "private", "display_recipient": people})
+    };
+    let direct = read(&json!({"messages": [direct("Charles"), direct("Grace")]}).to_string());
+    assert_ne!(direct.messages[0].1.session, direct.messages[1].1.session);
+    // Only a later message tells whose format it is.
+    let plain = json!({"role": "user", "content": "Ahoy"});
+    let thinking = json!({"role": "assistant", "content": [{"type": "thinking", "thinking": "x", "signature": "s"}, {"type": "text", "text": "Aye"}]});
+    for text in [lines(&[plain.clone(), thinking.clone()]), json!([plain, thinking]).to_string()] {
+        let read = read(&text);
+        assert_eq!((read.texts(), read.errors), (vec!["Ahoy".to_owned(), "Aye".to_owned()], vec![]), "{text}");
+    }
+    let chat = json!([{"type": "chat", "role": "Charles", "content": "Ahoy", "additional_kwargs": {}}]).to_string();
+    assert_eq!(read(&chat).texts(), ["Ahoy"]);
     let chat = json!([{"type": "chat", "data": {"role": "Charles", "content": "Ahoy"}}]).to_string();
     assert_eq!(said("langchain", &chat), [row("Charles", "Ahoy", "")]);
 }
