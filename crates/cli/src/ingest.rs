@@ -298,7 +298,16 @@ impl Ingest<'_> {
         let mut source = input::source(path)?;
         let (is_single, mut unknown) = (source.is_single(), Vec::new());
         while let Some(mut file) = source.next_file()? {
-            match given.filter(|_| is_single).map_or_else(|| file.format(), |given| Ok(Some(given)))? {
+            let format = match given.filter(|_| is_single).map_or_else(|| file.format(), |given| Ok(Some(given))) {
+                // The other files of the folder are no worse for one that is damaged.
+                Err(error) if !is_single => {
+                    self.progress.note(&format!("skipped {error}"));
+                    self.report.skipped += 1;
+                    continue;
+                }
+                format => format?,
+            };
+            match format {
                 Some(format) if given.is_none_or(|given| given.name == format.name) => {
                     if given.is_none() && format.name != OWN {
                         self.progress
