@@ -118,6 +118,8 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench memory
 	$(BINARY) bench backup
 	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
+	rm -rf $(TARGET)/formats
+	@set -e; for path in $$($(PYTHON) tests/formats/large.py $(TARGET)/formats $(if $(SHORT),1,50)); do $(BINARY) bench import $$path; done
 
 # Where it is missing and cannot be installed, the tests of faults say that no clocks differ.
 FAKETIME := /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1
