@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::Value;
 
 use super::{
-    reader::{Found, ReadOptions, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, ValueReader},
     said::{Said, filled, moment, text_part},
 };
 use crate::message::{Role, Timestamp};
@@ -91,7 +91,7 @@ impl ValueReader for Chat {
         messages.into_iter().for_each(|message| self.take(message));
     }
 
-    fn end(&mut self) -> VecDeque<Found> {
+    fn end(&mut self, _: &mut EarlierFiles) -> VecDeque<Found> {
         let mut found = Found::default();
         if self.is_subagent {
             found.notes.push(format!(

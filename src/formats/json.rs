@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    reader::{Found, ReadOptions, Reader, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, Reader, ValueReader},
     source::SourceFile,
 };
 use crate::error::{Error, Result};
@@ -42,6 +42,7 @@ pub(super) struct JsonReader {
     pub(super) shape: JsonShape,
     pub(super) values: fn(&ReadOptions) -> Box<dyn ValueReader>,
     pub(super) options: ReadOptions,
+    pub(super) earlier: EarlierFiles,
 }
 
 impl Reader for JsonReader {
@@ -58,7 +59,19 @@ impl Reader for JsonReader {
             Ok(_) => Box::new(Values::new(file, shape == JsonShape::Lists, max_memory)),
         };
         let values = (self.values)(&self.options);
-        Box::new(Reading { name, format, is, is_log, pieces, values, ended: None, line: 0, is_of_format: false })
+        let earlier = &mut self.earlier;
+        Box::new(Reading {
+            name,
+            format,
+            is,
+            is_log,
+            pieces,
+            values,
+            earlier,
+            ended: None,
+            line: 0,
+            is_of_format: false,
+        })
     }
 }
 
@@ -84,6 +97,7 @@ struct Reading<'f> {
     is_log: bool,
     pieces: Box<dyn Iterator<Item = Result<Piece>> + 'f>,
     values: Box<dyn ValueReader>,
+    earlier: &'f mut EarlierFiles,
     /// What the end of the file decided.
     ended: Option<VecDeque<Found>>,
     /// The last line that was read.
@@ -100,7 +114,7 @@ impl Iterator for Reading<'_> {
             return ended.pop_front().map(Ok);
         }
         let Some(piece) = self.pieces.next() else {
-            let ended = self.ended.insert(self.values.end());
+            let ended = self.ended.insert(self.values.end(self.earlier));
             return match self.line > 0 && !self.is_of_format {
                 true => Some(Err(Error::OtherFormat { file: self.name.clone(), given: self.format, fitting: None })),
                 false => ended.pop_front().map(Ok),

@@ -13,7 +13,7 @@ use super::source::SourceFile;
 use crate::{
     error::{Error, Result},
     ids::Namespace,
-    message::{DEFAULT_SESSION, Message, MessageLine, TimeZone},
+    message::{DEFAULT_SESSION, Message, MessageLine, TimeZone, Timestamp},
 };
 
 /// How the files of other programs are read.
@@ -82,6 +82,9 @@ pub struct Found {
     pub(super) value: Option<u64>,
 }
 
+/// What a file holds, one [`Found`] after the other.
+pub(super) type Rows<'f> = Box<dyn Iterator<Item = Result<Found>> + 'f>;
+
 /// A reader of the files of one folder or archive, or of one file, in one format.
 pub(super) trait Reader {
     /// Reads a file. An error of the iterator ends the file.
@@ -93,10 +96,22 @@ pub(super) trait ValueReader {
     /// Reads a value, and adds what it holds.
     fn read(&mut self, value: Value, found: &mut Found);
 
-    /// Returns what only the end of the file decides.
-    fn end(&mut self) -> VecDeque<Found> {
+    /// Returns what only the end of the file decides. `earlier` is for sessions that are in several files of a folder.
+    fn end(&mut self, _earlier: &mut EarlierFiles) -> VecDeque<Found> {
         VecDeque::new()
     }
+}
+
+/// What is known of the sessions of a folder that are in several files.
+pub(super) type EarlierFiles = HashMap<String, EarlierFile>;
+
+/// What the files of a session said that were read already.
+#[derive(Default)]
+pub(super) struct EarlierFile {
+    /// When each file began, and the number of the line from which on it replaces the files that began before it.
+    pub(super) replaced: Vec<(Option<Timestamp>, u64)>,
+    /// The messages: when their file began, the numbers of their lines, and the messages without their content.
+    pub(super) messages: Vec<(Option<Timestamp>, u64, MessageLine)>,
 }
 
 /// Creates a reader of values that need nothing of those before them.

@@ -12,7 +12,10 @@ use std::{
 
 use zip::ZipArchive;
 
-use super::compressed::{begin, decompressed};
+use super::{
+    compressed::{begin, decompressed},
+    database::{Database, is_beside},
+};
 use crate::error::{Error, Result};
 
 /// The bytes of a file that are looked at to find out its format.
@@ -71,7 +74,7 @@ impl<'s> Source<'s> {
                     _ => places.push(Place::File(path)),
                 }
             }
-            places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
+            places.sort_by_cached_key(Place::order);
             return Ok(Source { places: places.into_iter(), archive: None, is_single: false, left: None });
         }
         match zip_at(path) {
@@ -129,7 +132,7 @@ impl<'s> Source<'s> {
 
     fn of_archive(path: &Path, archive: ZipArchive<File>) -> Self {
         let mut places: Vec<Place<'s>> = entries(path, &archive).collect();
-        places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
+        places.sort_by_cached_key(Place::order);
         let archive = Some((path.display().to_string(), archive));
         Source { places: places.into_iter(), archive, is_single: false, left: None }
     }
@@ -150,11 +153,13 @@ impl<'s> Source<'s> {
             return Err(Error::file(&name, 0, TOO_MANY_BYTES));
         }
         let failed = |error: io::Error| Error::file(&name, 0, error.to_string());
+        let mut on_disk = None;
         let (size, bytes): (u64, Box<dyn Read + '_>) = match place {
             Place::Stream(_, bytes) => (0, decompressed(bytes).map_err(failed)?),
             Place::File(path) => {
                 let file = File::open(&path).map_err(failed)?;
                 let size = file.metadata().map_or(0, |metadata| metadata.len());
+                on_disk = Some(path);
                 (size, decompressed(file).map_err(failed)?)
             }
             Place::Entry { archive: path, index, .. } => {
@@ -172,7 +177,7 @@ impl<'s> Source<'s> {
             Some(left) => Box::new(Limited { bytes, left }),
             None => bytes,
         };
-        Ok(Some(SourceFile { name, size, head: None, rest }))
+        Ok(Some(SourceFile { name, size, path: on_disk, head: None, rest, database: None }))
     }
 }
 
@@ -185,10 +190,13 @@ impl Place<'_> {
         }
     }
 
-    fn is_first(&self) -> bool {
+    /// Returns what the places are sorted by: files that say what others mean come first, then those with which Codex continues
+    /// a session that went back, the last before the first, because they say what of the others was taken back.
+    fn order(&self) -> (bool, Reverse<Option<String>>, String) {
         let name = self.name();
-        let file = Path::new(&name).file_name().unwrap_or_default();
-        FIRST.iter().any(|first| file == *first)
+        let file = Path::new(&name).file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let is_continued = file.starts_with("rollout-") && file.contains('_');
+        (!FIRST.contains(&file), Reverse(is_continued.then(|| name.clone())), name)
     }
 }
 
@@ -202,7 +210,7 @@ fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
             if !OTHER_FOLDERS.iter().any(|other| entry.file_name() == *other) {
                 list(&path, paths)?;
             }
-        } else if path.is_file() {
+        } else if path.is_file() && !is_beside(&path) {
             paths.push(path);
         }
     }
@@ -305,8 +313,12 @@ pub struct SourceFile<'s> {
     pub name: String,
     /// The number of its bytes as they are stored. 0: unknown.
     pub size: u64,
+    /// Its path, if it is a file of its own.
+    pub(super) path: Option<PathBuf>,
     head: Option<Vec<u8>>,
     rest: Box<dyn Read + 's>,
+    /// The database that it is, once it was opened.
+    database: Option<Database>,
 }
 
 impl<'s> SourceFile<'s> {
@@ -338,9 +350,30 @@ impl<'s> SourceFile<'s> {
     }
 
     /// Returns all bytes of the file.
-    pub(super) fn into_bytes(self) -> Box<dyn BufRead + 's> {
-        let head = Cursor::new(self.head.unwrap_or_default());
-        Box::new(BufReader::with_capacity(1 << 16, head.chain(self.rest)))
+    pub(super) fn into_bytes(mut self) -> Box<dyn BufRead + 's> {
+        Box::new(BufReader::with_capacity(1 << 16, self.take_bytes()))
+    }
+
+    /// Takes all bytes of the file, of which only the first are still known afterwards.
+    pub(super) fn take_bytes(&mut self) -> impl Read + use<'s> {
+        let head = Cursor::new(self.head.clone().unwrap_or_default());
+        head.chain(std::mem::replace(&mut self.rest, Box::new(io::empty())))
+    }
+
+    /// Returns the database that the file is, if it is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the database is damaged.
+    pub(super) fn database(&mut self) -> Result<Option<&Database>> {
+        if self.database.is_none() {
+            self.database = Database::open(self)?;
+        }
+        Ok(self.database.as_ref())
+    }
+
+    pub(super) fn into_database(mut self) -> Result<Option<Database>> {
+        self.database()?;
+        Ok(self.database)
     }
 }
 

@@ -3,7 +3,11 @@
 //! A hook is a process of its own for each event, and several agents work at a time. So it opens no database: it asks the
 //! server that `mnemon mcp` uses too, over its Unix socket.
 
-use std::{future::Future, path::PathBuf, time::Duration};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
@@ -96,7 +100,7 @@ impl Event {
         let mut head = Vec::new();
         let file = std::fs::File::open(self.transcript_path.as_ref()?).ok()?;
         std::io::Read::read_to_end(&mut std::io::Read::take(file, HEAD), &mut head).ok()?;
-        let (lines, _) = said(&head, 0).ok()?;
+        let (lines, _) = said(&head, &[], 0).ok()?;
         lines.into_iter().find(|line| line.message.session == self.session_id)?.namespace
     }
 }
@@ -160,7 +164,7 @@ async fn answer(args: Args) -> anyhow::Result<String> {
             let Some(path) = &event.transcript_path else { return Ok(String::new()) };
             let transcript = std::fs::read(path).with_context(|| path.display().to_string())?;
             let mut memory = memory(Client::connect(server, deadline).await?);
-            memory.store(&transcript, tool_output).await?;
+            memory.store(&transcript, &earlier_files(path), tool_output).await?;
             if event.hook_event_name != "Stop" {
                 memory.flush().await?;
             }
@@ -263,8 +267,8 @@ impl Memory {
     }
 
     /// Stores the messages of a transcript that follow the last one that is stored, and deletes those that were taken back.
-    async fn store(&mut self, transcript: &[u8], tool_output: usize) -> anyhow::Result<()> {
-        let (lines, removed) = said(transcript, tool_output)?;
+    async fn store(&mut self, transcript: &[u8], earlier: &[PathBuf], tool_output: usize) -> anyhow::Result<()> {
+        let (lines, removed) = said(transcript, earlier, tool_output)?;
         let mut messages = Vec::new();
         for MessageLine { mut message, .. } in lines {
             // A transcript that continues another begins with a copy of that one.
@@ -385,13 +389,41 @@ impl Client {
     }
 }
 
-/// Reads the messages of a transcript of which more may follow, and those that were taken back: a last line without an end is
-/// left for later.
-fn said(transcript: &[u8], tool_output: usize) -> anyhow::Result<(Vec<MessageLine>, Vec<MessageLine>)> {
+/// Returns the files in which a session began that continues in another, from the first on: Codex begins one when the person
+/// goes back, and names it as the first with a suffix.
+fn earlier_files(transcript: &Path) -> Vec<PathBuf> {
+    let name = transcript.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (Some((first, _)), Some(folder)) = (name.split_once('_'), transcript.parent()) else { return Vec::new() };
+    let is_earlier = |path: &PathBuf| {
+        let other = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        first.starts_with("rollout-")
+            && other < name
+            && other.strip_prefix(first).is_some_and(|rest| rest.starts_with(['.', '_']))
+    };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut earlier: Vec<PathBuf> = files.filter(is_earlier).collect();
+    earlier.sort();
+    earlier
+}
+
+/// Reads the messages of a transcript of which more may follow, and those that were taken back, also of its earlier files: a last
+/// line without an end is left for later.
+fn said(
+    transcript: &[u8],
+    earlier: &[PathBuf],
+    tool_output: usize,
+) -> anyhow::Result<(Vec<MessageLine>, Vec<MessageLine>)> {
     let end = transcript.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (mut messages, mut removed) = (Vec::new(), Vec::new());
-    let mut source = Source::stream("transcript", &transcript[..end])?;
     let mut files = FileReader::new(ReadOptions { tool_output, ..ReadOptions::default() });
+    for path in earlier {
+        let mut source = Source::open(path)?;
+        while let Some(mut file) = source.next_file()? {
+            let Some(format) = file.format()?.filter(|format| format.is_log()) else { continue };
+            files.read(format, file).for_each(drop);
+        }
+    }
+    let mut source = Source::stream("transcript", &transcript[..end])?;
     while let Some(mut file) = source.next_file()? {
         let Some(format) = file.format()?.filter(|format| format.is_log()) else { continue };
         for found in files.read(format, file) {
