@@ -5,7 +5,7 @@
 //! takes whole turns, the oldest first; the system prompt and the last turn always stay; a tool result is never
 //! separated from its call.
 
-use std::{borrow::Borrow, ops::Range, time::Duration};
+use std::{borrow::Borrow, iter, ops::Range, time::Duration};
 
 use crate::{
     error::{Error, Result, setters},
@@ -166,7 +166,7 @@ pub(crate) fn plan_by_bytes(messages: &[impl Borrow<Message>]) -> Vec<Range<usiz
     let batches = limits.plan_counted(messages, &bytes);
     let flushed: usize = batches.iter().cloned().flatten().map(|at| bytes[at]).sum();
     match bytes.iter().sum::<usize>() - flushed > MAX_BUFFER_BYTES {
-        true => vec![0..messages.len()],
+        true => iter::once(0..messages.len()).collect(),
         false => batches,
     }
 }

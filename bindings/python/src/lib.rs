@@ -26,6 +26,7 @@ mod models;
 mod operation;
 mod query;
 mod reindex;
+mod secrets;
 mod servers;
 mod shared;
 mod tokens;

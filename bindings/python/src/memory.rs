@@ -123,12 +123,15 @@ impl Memory {
 impl Memory {
     /// Appends messages; they are durable when this returns. Old turns leave the buffer when the budget is full.
     fn put<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.put(unwrapped(messages)).await)?)
+        to_python(
+            py,
+            &self.call(py, async |memory| memory.put(self.engine.secrets.messages(unwrapped(messages))?).await)?,
+        )
     }
 
     /// Makes the session equal to the client's list of messages.
     fn sync<'py>(&self, py: Python<'py>, chat: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.sync(unwrapped(chat)).await)?)
+        to_python(py, &self.call(py, async |memory| memory.sync(self.engine.secrets.messages(unwrapped(chat))?).await)?)
     }
 
     /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks'
@@ -162,7 +165,7 @@ impl Memory {
     /// message. They are not stored: put them with the answer. A message with another id begins a new turn.
     fn add_step(&self, py: Python<'_>, step: MessageLike) -> PyResult<()> {
         self.call(py, async |memory| {
-            memory.add_step(step.0);
+            memory.add_step(self.engine.secrets.message(step.0)?);
             Ok(())
         })
     }
@@ -174,7 +177,10 @@ impl Memory {
 
     /// Replaces all messages of the session.
     fn set<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.set(unwrapped(messages)).await)?)
+        to_python(
+            py,
+            &self.call(py, async |memory| memory.set(self.engine.secrets.messages(unwrapped(messages))?).await)?,
+        )
     }
 
     /// Deletes the messages of the session. Returns how many there were.
@@ -269,11 +275,12 @@ impl Memory {
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
     fn change_block(&self, py: Python<'_>, block: Text, change: Py<PyAny>) -> PyResult<()> {
         let failed = Arc::new(Mutex::new(None));
-        let called = block.to_string();
+        let (called, secrets) = (block.to_string(), self.engine.secrets.clone());
         let (name, failure, change) = (called.clone(), Arc::clone(&failed), Callee::strong(change));
         let change = move |state: &serde_json::Value| {
             let changed = |change: &Bound<'_, PyAny>| {
-                from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)
+                let state = from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)?;
+                Ok(secrets.value(state))
             };
             call(&change, changed, |_, reason, error| {
                 *lock(&failure) = Some((reason.clone(), error));

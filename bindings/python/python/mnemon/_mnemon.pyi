@@ -269,6 +269,7 @@ class Engine:
         read_only: bool = False,
         shared: str | None = None,
         freshness: Freshness | None = None,
+        remove_secrets: bool = False,
     ) -> Self: ...
     @property
     def model(self) -> ModelIdentity: ...

@@ -56,6 +56,7 @@ class EngineOptions(TypedDict, total=False):
     read_only: bool
     shared: str | None
     freshness: Freshness | None
+    remove_secrets: bool
 
 
 class MemoryOptions(TypedDict, total=False):
