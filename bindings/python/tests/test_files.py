@@ -36,7 +36,7 @@ def test_files_are_imported_once(tmp_path: Path) -> None:
         assert (zipped["new"], zipped["unknown_files"]) == (2, 1)
         (tmp_path / "folder").mkdir()
         chat(tmp_path / "folder")
-        assert engine.import_files(tmp_path / "folder", namespace="acme/bob")["unchanged"] == 2
+        assert engine.import_files(tmp_path / "folder", namespace="acme/eve")["new"] == 2
         hit = engine.recall("acme/ada", "What is closed?", k=1)[0]
         assert hit.message.name == "Ada" and str(hit.message.created_at) == "2024-05-01 07:30:00+00:00"
 
