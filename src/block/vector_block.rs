@@ -163,11 +163,11 @@ impl VectorBlock {
     /// Recalls and processes messages that are not in the prompt yet, until k are left or no more are found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
-        // A message has no offset, so the zone of its days is always given.
-        request = request.time_zone(query.time_zone.clone().unwrap_or_else(TimeZone::system));
-        if let Some(now) = query.messages.last().and_then(|last| last.created_at) {
-            request = request.now(now);
-        }
+        let now = query.messages.last().and_then(|last| last.created_at);
+        // The time of a message has no offset: its days would be those of UTC.
+        let zone = query.time_zone.clone().or_else(|| now.map(|_| TimeZone::system()));
+        request = now.into_iter().fold(request, Query::now);
+        request = zone.into_iter().fold(request, Query::time_zone);
         if self.own_session {
             request = request.session(&query.session);
         }

@@ -22,6 +22,8 @@ use crate::{
     ids::Namespace,
 };
 
+/// Fields of whole answers of Anthropic's and Gemini's APIs, whose content is in another form.
+const FOREIGN_FIELDS: [&str; 3] = ["stop_reason", "parts", "candidates"];
 /// The types of [`ContentPart`] that OpenAI's format does not have. Both formats have `text` and `file`.
 const OWN_PARTS: [&str; 5] = ["tool_call", "tool_result", "image", "audio", "video"];
 /// The types of content parts of OpenAI's format, and of servers that extend it.
@@ -38,7 +40,7 @@ const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_u
 /// `tool_call_id`, a `content` that is null, parts such as `image_url`, or another field of requests and answers that
 /// mnemon's format does not have. It is read as by [`from_openai`](crate::from_openai). Servers and client libraries add
 /// fields of their own to a model's answers (`reasoning_details`, `thinking_blocks`, `parsed`): all fields of a message of the
-/// assistant are kept.
+/// assistant are kept, unless they are those of an answer of Anthropic's or Gemini's API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageLine {
     /// The namespace, if the line names one.
@@ -134,7 +136,9 @@ impl LineFields {
     /// Converts the fields that both formats have, and those of OpenAI's. If the line has any field, role or part that
     /// only OpenAI's format has, the whole line is read in that format.
     fn message(self) -> Result<Message> {
-        if let Some(other) = self.others.keys().next().filter(|_| self.role != Role::Assistant.as_str()) {
+        let is_answer = self.role == Role::Assistant.as_str();
+        let is_refused = |field: &&String| !is_answer || FOREIGN_FIELDS.contains(&field.as_str());
+        if let Some(other) = self.others.keys().find(is_refused) {
             return Err(Error::message(format!("unknown field `{other}`: keep data of your own in `metadata`")));
         }
         let openai: Object = [

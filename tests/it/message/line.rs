@@ -193,6 +193,7 @@ fn all_fields_of_an_answer_are_kept() {
     assert_eq!(message.source(), Some(mnemon::message::Source::Web));
     for (line, reason) in [
         (r#"{"role":"user","content":"x","parsed":1}"#, "unknown field `parsed`"),
+        (r#"{"role":"assistant","content":"x","stop_reason":"end_turn"}"#, "unknown field `stop_reason`"),
         (r#"{"role":"assistant","content":"x","source":"radio"}"#, "unknown variant `radio`"),
         (r#"{"role":"assistant","content":"x","supersedes":1}"#, "supersedes is the id of a message, or a list of ids"),
     ] {
