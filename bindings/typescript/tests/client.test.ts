@@ -322,6 +322,19 @@ describe("errors", () => {
     }
   });
 
+  test("say that a value has a BigInt, and where", async () => {
+    const ada = space();
+    const check = (call: Promise<unknown>, said: RegExp) => assert.rejects(call, (error) => error instanceof mnemon.InvalidArgumentError && said.test(error.message));
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = cycle;
+    const place = /\["chats"\]\[1\] is a BigInt.*String\(id\)/;
+    await check(ada.documents.put("k", { chats: [1, 2n] }), place);
+    await check(ada.put({ role: "user", content: "x", metadata: { chats: [1, 2n] } }), place);
+    await check(ada.put({ role: "user", content: "x", metadata: { chats: [1, 2n] } }, { idempotencyKey: "key" }), place);
+    await check(ada.documents.put("k", cycle), /circular/);
+    assert.equal((await ada.mnemon.namespaces({ prefix: ada.name }).toArray()).length, 0);
+  });
+
   test("say that a text has half of a character, and where", async () => {
     const ada = space();
     const check = (call: Promise<unknown>) => assert.rejects(call, (error) => error instanceof mnemon.InvalidArgumentError && /Rowing\W.*half of a surrogate pair/.test(error.message));
