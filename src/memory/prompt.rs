@@ -23,9 +23,9 @@ use crate::{
 const RECALLED: &str = "recalled";
 /// How many of them there are, unless a request or a block says otherwise.
 const RECALL: usize = 3;
-/// The answerability below which a namespace is taken to have nothing about the prompt. It keeps 99 % of the questions that
-/// have an answer, and refuses a fifth to a third of the others.
-const LEAST_ANSWERABILITY: f32 = 0.3;
+/// The relevance that the best message must have to be recalled, unless a request says otherwise. `docs/recall.md` says what
+/// it keeps.
+const MIN_SCORE: f32 = 0.05;
 
 /// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the
 /// defaults.
@@ -35,14 +35,15 @@ pub struct AssembleRequest {
     selector: Option<Arc<dyn MessageSelector>>,
     recall: Option<usize>,
     recall_priority: u32,
+    min_score: f32,
 }
 
-impl_debug!(AssembleRequest { recall, recall_priority });
+impl_debug!(AssembleRequest { recall, recall_priority, min_score });
 
 impl AssembleRequest {
     /// Makes a request for this prompt, the message to be answered.
     pub fn new(prompt: Message) -> Self {
-        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1 }
+        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1, min_score: MIN_SCORE }
     }
 
     /// Sets the selector of recent messages. Default: all messages in the buffer.
@@ -52,10 +53,18 @@ impl AssembleRequest {
     }
 
     /// Sets the greatest number of messages that are recalled for the prompt, in the section `recalled`. There are none if
-    /// the namespace seems to have nothing about the prompt, and those that a later message supersedes come last. Default:
+    /// the namespace seems to have nothing about the prompt (see [`min_score`](Self::min_score)), and those that a later message supersedes come last. Default:
     /// 3, and none if a block of the memory [recalls](crate::MemoryBlock::recalls) already.
     pub fn recall(mut self, k: usize) -> Self {
         self.recall = Some(k);
+        self
+    }
+
+    /// Sets the least relevance of the best message that is recalled for the prompt, 0 to 1, as
+    /// [`VectorBlock::min_score`](crate::VectorBlock::min_score) does: below it nothing is recalled. Default: 0.05. Blocks have
+    /// their own.
+    pub fn min_score(mut self, least: f32) -> Self {
+        self.min_score = least;
         self
     }
 
@@ -123,7 +132,10 @@ impl OpenMemory {
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
-        let AssembleRequest { mut prompt, selector, recall, recall_priority } = request;
+        let AssembleRequest { mut prompt, selector, recall, recall_priority, min_score } = request;
+        if !(0.0..=1.0).contains(&min_score) {
+            return Err(Error::query(format!("min_score is {min_score}, not within 0 to 1")));
+        }
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;
         if prompt.is_blank() {
@@ -145,7 +157,7 @@ impl OpenMemory {
             }
             let block = VectorBlock::new(RECALLED).with_priority(recall_priority).retrieval_context_window(1);
             let block = block.similarity_top_k(recall).superseded_last();
-            let block = block.query(|query| query.answerable(LEAST_ANSWERABILITY));
+            let block = block.min_score(min_score);
             blocks.push(PromptBlock { block: Arc::new(block), late: Arc::clone(&self.recall_late) });
         }
         let stored: Vec<Arc<Message>> = {

@@ -138,11 +138,19 @@ impl Memory {
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
-    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already.
-    #[pyo3(signature = (message, *, recall = None))]
-    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: Option<Count<usize>>) -> PyResult<Prompt> {
+    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `min_score` is the
+    /// least relevance (see `Hit`) of the best of them, below which nothing is recalled. Default: 0.05.
+    #[pyo3(signature = (message, *, recall = None, min_score = None))]
+    fn assemble(
+        &self,
+        py: Python<'_>,
+        message: MessageLike,
+        recall: Option<Count<usize>>,
+        min_score: Option<Real>,
+    ) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0);
         let request = recall.into_iter().fold(request, |request, Count(k)| request.recall(k));
+        let request = min_score.into_iter().fold(request, |request, least| request.min_score(least.0 as f32));
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 

@@ -21,7 +21,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use crate::{
     local_server::{LocalServer, ServerArgs},
     output,
-    usage::Status,
+    usage::{self, Status},
 };
 
 /// The most bytes of an event. A prompt is the longest part of it.
@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// The most tokens to print for an event.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tokens: usize,
+    /// The least relevance of the best message about a prompt, 0 to 1: below it nothing is printed. Default: 0.05.
+    #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
+    min_score: Option<f32>,
     /// The most bytes of each output of a tool that is stored. 0: calls of tools and their outputs are left out.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     tool_output: usize,
@@ -115,7 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
 
 /// Reads an event, and returns what is to be printed for it.
 async fn answer(args: Args) -> anyhow::Result<String> {
-    let Args { server, namespace, tokens, tool_output, deadline, .. } = args;
+    let Args { server, namespace, tokens, tool_output, deadline, min_score, .. } = args;
     let mut text = String::new();
     let read = tokio::io::stdin().take(MAX_EVENT);
     let mut read = std::pin::pin!(read);
@@ -140,7 +143,8 @@ async fn answer(args: Args) -> anyhow::Result<String> {
         "UserPromptSubmit" => match event.prompt.as_deref().map(str::trim) {
             None | Some("") => Ok(String::new()),
             Some(prompt) => {
-                let told = async { memory(Client::connect(server, deadline).await?).about(prompt, tokens).await };
+                let told =
+                    async { memory(Client::connect(server, deadline).await?).about(prompt, tokens, min_score).await };
                 within(deadline, SILENT, told).await?
             }
         },
@@ -175,7 +179,7 @@ impl Memory {
     /// Returns the end of the namespace's last conversation before this one, and what its memory blocks hold.
     async fn last_conversation(&mut self, tokens: usize) -> anyhow::Result<String> {
         let Some(last) = self.last_session().await? else { return Ok(String::new()) };
-        let prompt = self.assemble(&last, "What was said last?", 0).await?;
+        let prompt = self.assemble(&last, "What was said last?", 0, None).await?;
         let (mut quoted, mut left) = (Vec::new(), tokens);
         for message in prompt.messages.iter().rev().skip(1).filter(|message| message.role != Role::System) {
             // No message takes all the room.
@@ -202,9 +206,9 @@ impl Memory {
     }
 
     /// Returns the memory that bears on a prompt, within so many tokens: empty if nothing does.
-    async fn about(&mut self, prompt: &str, tokens: usize) -> anyhow::Result<String> {
+    async fn about(&mut self, prompt: &str, tokens: usize, min_score: Option<f32>) -> anyhow::Result<String> {
         for recall in [5, 3, 1] {
-            match memory_in(&self.assemble(&self.session.clone(), prompt, recall).await?) {
+            match memory_in(&self.assemble(&self.session.clone(), prompt, recall, min_score).await?) {
                 None => break,
                 Some(text) if count(&text) <= tokens => return Ok(text),
                 Some(_) => {}
@@ -213,9 +217,16 @@ impl Memory {
         Ok(String::new())
     }
 
-    async fn assemble(&mut self, session: &str, prompt: &str, recall: usize) -> anyhow::Result<Prompt> {
+    async fn assemble(
+        &mut self,
+        session: &str,
+        prompt: &str,
+        recall: usize,
+        min_score: Option<f32>,
+    ) -> anyhow::Result<Prompt> {
         let path = self.path(session, "/assemble");
-        let answer = self.client.post(&path, &json!({ "prompt": prompt, "recall": recall })).await?;
+        let request = json!({ "prompt": prompt, "recall": recall, "min_score": min_score });
+        let answer = self.client.post(&path, &request).await?;
         Ok(serde_json::from_value(answer)?)
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     answer::{Item, Kind, MAX_BYTES, Output, framed, framed_context, framed_message},
     documents,
-    input::{DocumentLimit, Recall, TokenLimit},
+    input::{DocumentLimit, MinScore, Recall, TokenLimit},
 };
 use crate::{access::Caller, app::App, entity::Entity, problem::Problem, v1};
 
@@ -20,6 +20,8 @@ pub(super) struct AssembleContext {
     prompt: String,
     /// Memories to recall. Default: 3.
     recall: Option<Recall>,
+    /// The least relevance of the best memory, below which none is recalled. Default: 0.05.
+    min_score: Option<MinScore>,
     /// Documents to find. Default: 3.
     documents: Option<DocumentLimit>,
     /// Tokens that the context may have together with the message. Documents take a quarter at most. Default: 30,000.
@@ -45,8 +47,11 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let document_tokens = documents.as_ref().map_or(0, |documents| tokens(&documents.text));
     let question = Message::user(input.prompt);
     let (id, question_tokens) = (question.id.clone(), tokens(&question.text()));
-    let recall = input.recall.map(|recall| recall.0);
-    let prompt = v1::prompt_for(app, namespace, session, question, recall, Some(limit - document_tokens)).await?;
+    let recalled = v1::Recalled {
+        recall: input.recall.map(|recall| recall.0),
+        min_score: input.min_score.map(|least| least.0 as f32),
+    };
+    let prompt = v1::prompt_for(app, namespace, session, question, recalled, Some(limit - document_tokens)).await?;
 
     let (mut parts, recent) = recalled_and_recent(&prompt, &id);
     let keys = documents.as_ref().map(|documents| documents.data["documents"].clone());

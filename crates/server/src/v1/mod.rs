@@ -27,7 +27,7 @@ pub(crate) use self::{
     recall::explain,
     route::{Route, SchemaOf},
     schema::path_schema,
-    sessions::{matching, page_of, prompt_for},
+    sessions::{Recalled, matching, page_of, prompt_for},
 };
 use crate::{
     access::{CallerExtension, Right},

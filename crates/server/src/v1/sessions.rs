@@ -256,9 +256,18 @@ struct Assemble {
     /// Messages to recall, up to 1000. Default: 3.
     #[schemars(range(max = MAX_HITS))]
     recall: Option<usize>,
+    /// The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+    #[schemars(range(min = 0, max = 1))]
+    min_score: Option<f32>,
     /// Tokens that the prompt may have. Default: 30,000.
     #[schemars(range(min = 1))]
     token_limit: Option<usize>,
+}
+
+/// The messages that are recalled for a prompt: the most of them, and the least relevance of the best one.
+pub(crate) struct Recalled {
+    pub(crate) recall: Option<usize>,
+    pub(crate) min_score: Option<f32>,
 }
 
 /// Reads a text of the user or a message. An untagged enum would do so too, but its errors do not say what is wrong with a
@@ -279,7 +288,8 @@ async fn assemble(
     if input.recall.is_some_and(|recall| recall > MAX_HITS) {
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
-    prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
+    let recalled = Recalled { recall: input.recall, min_score: input.min_score };
+    prompt_for(&app, namespace, session, input.prompt, recalled, input.token_limit).await.map(Json)
 }
 
 pub(crate) async fn prompt_for(
@@ -287,15 +297,17 @@ pub(crate) async fn prompt_for(
     namespace: Namespace,
     session: String,
     prompt: Message,
-    recall: Option<usize>,
+    recalled: Recalled,
     token_limit: Option<usize>,
 ) -> Result<Prompt, Problem> {
     let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
     let mut request = AssembleRequest::new(prompt);
-    if let Some(k) = recall {
+    if let Some(k) = recalled.recall {
         request = request.recall(k);
     }
-
+    if let Some(least) = recalled.min_score {
+        request = request.min_score(least);
+    }
     Ok(memory.assemble(request).await?)
 }
 
