@@ -30,9 +30,9 @@ use crate::{
 const RECALLED: &str = "recalled";
 /// How many of them there are, unless a request or a block says otherwise.
 const RECALL: usize = 3;
-/// The answerability below which a namespace is taken to have nothing about the prompt. It keeps 99 % of the questions that
-/// have an answer, and refuses a fifth to a third of the others.
-const LEAST_ANSWERABILITY: f32 = 0.3;
+/// The relevance that the best message must have to be recalled, unless a request says otherwise. `docs/recall.md` says what
+/// it keeps.
+const MIN_SCORE: f32 = 0.05;
 
 /// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the
 /// defaults.
@@ -42,16 +42,25 @@ pub struct AssembleRequest {
     selector: Option<Arc<dyn MessageSelector>>,
     recall: Option<usize>,
     recall_priority: u32,
+    min_score: f32,
     time_zone: Option<TimeZone>,
     after: Option<String>,
 }
 
-impl_debug!(AssembleRequest { recall, recall_priority });
+impl_debug!(AssembleRequest { recall, recall_priority, min_score });
 
 impl AssembleRequest {
     /// Makes a request for this prompt, the message to be answered.
     pub fn new(prompt: Message) -> Self {
-        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1, time_zone: None, after: None }
+        AssembleRequest {
+            prompt,
+            selector: None,
+            recall: None,
+            recall_priority: 1,
+            min_score: MIN_SCORE,
+            time_zone: None,
+            after: None,
+        }
     }
 
     /// Sets the selector of recent messages. Default: all messages in the buffer.
@@ -61,10 +70,18 @@ impl AssembleRequest {
     }
 
     /// Sets the greatest number of messages that are recalled for the prompt, in the section `recalled`. There are none if
-    /// the namespace seems to have nothing about the prompt, and those that a later message supersedes come last. Default:
+    /// the namespace seems to have nothing about the prompt (see [`min_score`](Self::min_score)), and those that a later message supersedes come last. Default:
     /// 3, and none if a block of the memory [recalls](crate::MemoryBlock::recalls) already.
     pub fn recall(mut self, k: usize) -> Self {
         self.recall = Some(k);
+        self
+    }
+
+    /// Sets the least relevance of the best message that is recalled for the prompt, 0 to 1, as
+    /// [`VectorBlock::min_score`](crate::VectorBlock::min_score) does: below it nothing is recalled. Default: 0.05. Blocks have
+    /// their own.
+    pub fn min_score(mut self, least: f32) -> Self {
+        self.min_score = least;
         self
     }
 
@@ -147,7 +164,10 @@ impl OpenMemory {
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
-        let AssembleRequest { mut prompt, selector, recall, recall_priority, time_zone, after } = request;
+        let AssembleRequest { mut prompt, selector, recall, recall_priority, min_score, time_zone, after } = request;
+        if !(0.0..=1.0).contains(&min_score) {
+            return Err(Error::query(format!("min_score is {min_score}, not within 0 to 1")));
+        }
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;
         if prompt.is_blank() {
@@ -170,7 +190,7 @@ impl OpenMemory {
             }
             let block = VectorBlock::new(RECALLED).with_priority(recall_priority).retrieval_context_window(1);
             let block = block.similarity_top_k(recall).superseded_last();
-            let block = block.query(|query| query.answerable(LEAST_ANSWERABILITY));
+            let block = block.min_score(min_score);
             blocks.push(PromptBlock { block: Arc::new(block), late: Arc::clone(&self.recall_late) });
         }
         let stored: Vec<Arc<Message>> = {

@@ -180,7 +180,7 @@ impl<'s> MultiNamespaceSearch<'s> {
             source,
             resources,
             context: SearchContext::default(),
-            keeps_vectors: Depth::of(&query.query.options).vectors > 0,
+            keeps_vectors: Depth::of(query).vectors > 0,
             is_backward: false,
             vectors: HashMap::new(),
         };

@@ -147,6 +147,12 @@ pub struct QueryOptions {
     /// See [`Hits::answerability`](crate::Hits::answerability).
     #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
     pub answerable: Option<f32>,
+    /// Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+    ///
+    /// See [`Hit::relevance`](crate::Hit::relevance): 0.02 leaves out what has hardly anything to do with the query, 0.1
+    /// has two in three right, 0.3 four in five.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
+    pub min_score: Option<f32>,
     /// Number of the best candidates that the reranker orders, at least `k`.
     ///
     /// It is at most [`MAX_K`]. Cost: one run of the [`Reranker`](crate::Reranker)'s model per candidate. The recall fails if the
@@ -192,6 +198,7 @@ impl Default for QueryOptions {
             diversity: None,
             per_batch: None,
             answerable: None,
+            min_score: None,
             rerank: None,
             previous: Vec::new(),
             unit: Unit::Message,
@@ -244,6 +251,7 @@ impl QueryOptions {
             ("weighted", if let RankingStrategy::Weighted(share) = self.strategy { Some(share) } else { None }),
             ("diversity", self.diversity),
             ("answerable", self.answerable),
+            ("min_score", self.min_score),
         ];
         for (name, share) in shares {
             if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {

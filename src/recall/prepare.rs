@@ -67,6 +67,8 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) deadline: Option<Instant>,
     /// The deadline passed before the text, or all of it, was embedded.
     pub(super) is_late: bool,
+    /// The reason why words alone are searched though the options want vectors.
+    pub(super) not_embedded: Option<Arc<str>>,
     /// Scan every row instead of searching the graph.
     pub(crate) scan: bool,
 }
@@ -220,6 +222,7 @@ impl<'a> PreparedQuery<'a> {
             now: query.options.now.map(LocalTime::time).or(query.options.as_of).unwrap_or_else(Timestamp::now),
             deadline: None,
             is_late: false,
+            not_embedded: None,
             scan: false,
         }
     }
@@ -230,9 +233,11 @@ impl<'a> PreparedQuery<'a> {
     /// answer comes too late for this query, and may be cached for the next. The query is then answered by words, in the
     /// last quarter of its time, and by the chunks that were embedded until then.
     ///
+    /// A query whose text the embedder cannot embed, because of the deadline or because it is down, is answered by words:
+    /// [`not_embedded`](Self::not_embedded) has the reason.
+    ///
     /// # Errors
-    /// Those of the embedder; after the deadline only if the query cannot be answered by words:
-    /// [`RankingStrategy::Dense`], [`Query::answerable`].
+    /// Those of the embedder, if words are no answer: [`RankingStrategy::Dense`], [`Query::answerable`].
     pub(crate) fn embed(&mut self, embedder: &Arc<dyn Embedder>, beside: impl FnOnce(Job) -> Result<()>) -> Result<()> {
         if self.strategy == RankingStrategy::Lexical {
             return Ok(());
@@ -255,7 +260,7 @@ impl<'a> PreparedQuery<'a> {
         let has_vocabulary = self.strategy == RankingStrategy::Hybrid && self.query.options.vocabulary;
         let asked = self.query;
         let text = &asked.text;
-        if self.strategy == RankingStrategy::Hybrid {
+        if self.strategy == RankingStrategy::Hybrid && !asked.without.pieces {
             let unembedded = |piece| QueryPiece { piece, vectors: Vec::new(), known_words: 1.0 };
             self.pieces = pieces(text).into_iter().map(unembedded).collect();
         }
@@ -294,12 +299,17 @@ impl<'a> PreparedQuery<'a> {
                 self.is_late = true;
                 Ok(())
             }
-            Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(deadline)) => {
-                tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
+            Err(error) if answers_by_words => {
+                let is_late = matches!(error, Error::DeadlineExceeded) || is_over(deadline);
+                if !(is_late || matches!(error, Error::Embedding { .. } | Error::EmbedderUnavailable { .. })) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "a query was not embedded; it is answered by words");
                 self.vectors.clear();
                 self.pieces.clear();
                 self.strategy = RankingStrategy::Lexical;
-                self.is_late = true;
+                self.is_late = is_late;
+                self.not_embedded = Some(error.to_string().into());
                 Ok(())
             }
             Err(error) => Err(error),

@@ -142,20 +142,23 @@ impl Memory {
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
-    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `time_zone` is
+    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `min_score` is the
+    /// least relevance (see `Hit`) of the best of them, below which nothing is recalled. Default: 0.05. `time_zone` is
     /// that of the days that the message names, such as `"Europe/Berlin"` or `"+02:00"`. Default: that of the machine. `after` is the id of the last
     /// message that the model's context no longer holds: recent messages up to it are recalled as those of other sessions are.
-    #[pyo3(signature = (message, *, recall = None, time_zone = None, after = None))]
+    #[pyo3(signature = (message, *, recall = None, min_score = None, time_zone = None, after = None))]
     fn assemble(
         &self,
         py: Python<'_>,
         message: MessageLike,
         recall: Option<Count<usize>>,
+        min_score: Option<Real>,
         time_zone: Option<Text>,
         after: Option<Text>,
     ) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0);
         let request = recall.into_iter().fold(request, |request, Count(k)| request.recall(k));
+        let request = min_score.into_iter().fold(request, |request, least| request.min_score(least.0 as f32));
         let request = parsed(py, time_zone)?.into_iter().fold(request, AssembleRequest::time_zone);
         let request = after.into_iter().fold(request, |request, Text(id)| request.after(id));
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))

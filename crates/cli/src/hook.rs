@@ -26,7 +26,7 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use crate::{
     local_server::{LocalServer, ServerArgs},
     output,
-    usage::Status,
+    usage::{self, Status},
 };
 
 /// The most bytes of an event. A prompt is the longest part of it.
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// The most tokens to print for an event.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tokens: usize,
+    /// The least relevance of the best message about a prompt, 0 to 1: below it nothing is printed. Default: 0.05.
+    #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
+    min_score: Option<f32>,
     /// The most bytes of each output of a tool that is stored. 0: calls of tools and their outputs are left out.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     tool_output: usize,
@@ -124,7 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Status> {
 
 /// Reads an event, and returns what is to be printed for it.
 async fn answer(args: Args) -> anyhow::Result<String> {
-    let Args { server, namespace, tokens, tool_output, time_zone, deadline, .. } = args;
+    let Args { server, namespace, tokens, tool_output, time_zone, deadline, min_score, .. } = args;
     let mut text = String::new();
     let read = tokio::io::stdin().take(MAX_EVENT);
     let mut read = std::pin::pin!(read);
@@ -156,7 +159,8 @@ async fn answer(args: Args) -> anyhow::Result<String> {
         "UserPromptSubmit" => match event.prompt.as_deref().map(str::trim) {
             None | Some("") => Ok(String::new()),
             Some(prompt) => {
-                let told = async { memory(Client::connect(server, deadline).await?).about(prompt, tokens).await };
+                let told =
+                    async { memory(Client::connect(server, deadline).await?).about(prompt, tokens, min_score).await };
                 within(deadline, SILENT, told).await?
             }
         },
@@ -227,10 +231,11 @@ impl Memory {
     }
 
     /// Returns the memory that bears on a prompt, within so many tokens: empty if nothing does.
-    async fn about(&mut self, prompt: &str, tokens: usize) -> anyhow::Result<String> {
+    async fn about(&mut self, prompt: &str, tokens: usize, min_score: Option<f32>) -> anyhow::Result<String> {
         for recall in [5, 3, 1] {
             let request = json!({
                 "prompt": prompt, "recall": recall, "time_zone": self.time_zone, "after": self.compaction(),
+                "min_score": min_score,
             });
             match memory_in(&self.assemble(&self.session.clone(), request).await?) {
                 None => break,

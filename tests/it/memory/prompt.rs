@@ -430,6 +430,9 @@ fn a_prompt_recalls_once_what_there_is_evidence_for_and_superseded_messages_last
         "the last ones"
     );
     assert_eq!(recalled(&assemble(user("q", "zebras graze").into())), [""; 0], "nothing is said about them");
+    let zebras = || AssembleRequest::new(user("q", "zebras graze"));
+    assert_ne!(recalled(&assemble(zebras().min_score(0.0))), [""; 0], "whatever is there");
+    assert_eq!(recalled(&assemble(AssembleRequest::new(question()).min_score(1.0))), [""; 0]);
     // What the user says now supersedes all of them.
     let now = user("q", "my rent is 999 euros a month now");
     assert_eq!(recalled(&assemble(AssembleRequest::new(now).recall(1))), ["o"]);
@@ -443,6 +446,12 @@ fn a_prompt_recalls_once_what_there_is_evidence_for_and_superseded_messages_last
     };
     assert_eq!(sections(question().into()), ["memories"]);
     assert_eq!(sections(AssembleRequest::new(question()).recall(2)), ["memories", "recalled"]);
+
+    // A block with a least relevance is empty where nothing is relevant.
+    let block = block().min_score(0.05);
+    let memory = engine.memory(&space, "c").message_counter(words()).block(block).open().unwrap();
+    let sections = |request: AssembleRequest| memory.blocking().assemble(request).unwrap().sections.len();
+    assert_eq!((sections(question().into()), sections(zebras())), (1, 0));
 }
 
 proptest! {

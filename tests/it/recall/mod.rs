@@ -12,6 +12,7 @@ mod journal;
 mod language;
 mod lexical;
 mod long_queries;
+mod min_score;
 mod names;
 mod options;
 mod several;

@@ -18,6 +18,15 @@ fn messages_are_put_found_changed_and_deleted() {
     assert!(
         found.body["answerability"].as_f64().unwrap() > 0.5 && found.body["hits"][0]["breakdown"]["dense"].is_number()
     );
+    assert!(found.body["not_embedded"].is_null() && found.body["hits"][0]["relevance"].as_f64().unwrap() > 0.1);
+    let elephants = "How do elephants sleep?";
+    assert_eq!(recall(json!({ "query": elephants, "min_score": 0.1 })).body["hits"], json!([]));
+    let recalled = |request: Value| {
+        let prompt = server.post("/v1/namespaces/acme%2Fada/sessions/new/assemble", request).body;
+        prompt["recalled"].as_array().unwrap().len()
+    };
+    assert_eq!(recalled(json!({ "prompt": elephants })), 0);
+    assert_eq!(recalled(json!({ "prompt": elephants, "min_score": 0 })), 3);
 
     let one = format!("/v1/namespaces/acme%2Fada/messages/{}", ids[1]);
     assert_eq!(server.get(&one).body["content"], "We row on Thursdays.");

@@ -138,6 +138,7 @@ class Query:
         as_of: Time | None = None,
         per_batch: int | None = None,
         answerable: float | None = None,
+        min_score: float | None = None,
         previous: Iterable[str] | None = None,
         freshness: Freshness | None = None,
     ) -> Self: ...
@@ -153,6 +154,8 @@ class Hit:
     def namespace(self) -> str | None: ...
     @property
     def score(self) -> float: ...
+    @property
+    def relevance(self) -> float: ...
     @property
     def similarity(self) -> float: ...
     @property
@@ -174,6 +177,8 @@ class Hits:
     def pending(self) -> int: ...
     @property
     def answerability(self) -> float: ...
+    @property
+    def not_embedded(self) -> str | None: ...
     @property
     def version(self) -> int | None: ...
     @property
@@ -615,6 +620,7 @@ class VectorBlock:
         threshold: float | None = None,
         window: int | None = None,
         own_session: bool = False,
+        min_score: float | None = None,
         unit: Literal["message", "batch"] = ...,
         keep_previous_hits: bool = False,
         process: Callable[[list[Hit]], list[Hit]] | None = None,
@@ -673,7 +679,13 @@ class Memory:
     def sync(self, chat: Messages) -> MemoryReport: ...
     def get(self, input: MessageLike | None = None) -> Prompt: ...
     def assemble(
-        self, message: MessageLike, *, recall: int | None = None, time_zone: str | None = None, after: str | None = None
+        self,
+        message: MessageLike,
+        *,
+        recall: int | None = None,
+        min_score: float | None = None,
+        time_zone: str | None = None,
+        after: str | None = None,
     ) -> Prompt: ...
     def add_step(self, step: MessageLike) -> None: ...
     def steps(self) -> list[Message]: ...

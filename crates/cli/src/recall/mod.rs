@@ -81,6 +81,8 @@ struct Answer<'a> {
     namespace: Option<&'a Namespace>,
     hits: Vec<Hit>,
     answerability: f32,
+    /// Why words alone found the hits.
+    not_embedded: Option<String>,
     latency_us: u64,
 }
 
@@ -207,7 +209,8 @@ fn recall<'a>(
     let hits = target.recall(engine, query)?;
     let latency_us = started.elapsed().as_micros() as u64;
     let namespace = target.namespace();
-    Ok(Answer { query_id, namespace, answerability: hits.answerability(), hits: hits.into(), latency_us })
+    let (answerability, not_embedded) = (hits.answerability(), hits.not_embedded().map(str::to_owned));
+    Ok(Answer { query_id, namespace, answerability, not_embedded, hits: hits.into(), latency_us })
 }
 
 fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
@@ -220,6 +223,9 @@ fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
     if answer.hits.is_empty() {
         let place = answer.namespace.map_or("these namespaces", Namespace::as_str);
         output::line(&format!("nothing found in {place}"))?;
+    }
+    if let Some(reason) = &answer.not_embedded {
+        output::note(format!("found by words alone: {reason}"))
     }
     let required = args.options.answerable.map_or(String::new(), |least| format!(", at least {least} required"));
     output::line(&format!("answerability {:.3}{required}", answer.answerability))

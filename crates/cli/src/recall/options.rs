@@ -94,6 +94,9 @@ pub(super) struct Options {
     /// Return nothing if the answerability is below this value, 0 to 1.
     #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
     pub(super) answerable: Option<f32>,
+    /// Find only messages of at least this relevance, 0 to 1; hits of all recalls compare by it.
+    #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
+    min_score: Option<f32>,
     /// Ids that the previous query found, in order: those that still match keep their ranks.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     previous: Vec<String>,
@@ -129,6 +132,7 @@ impl Options {
         options.diversity = self.diversity;
         options.per_batch = self.per_batch;
         options.answerable = self.answerable;
+        options.min_score = self.min_score;
         options.rerank = with_reranker.then_some(self.rerank_depth);
         options.previous = self.previous.clone();
         options.unit = self.unit;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     answer::{Item, Kind, MAX_BYTES, Output, framed, framed_context, framed_message},
     documents,
-    input::{DocumentLimit, Recall, TokenLimit},
+    input::{DocumentLimit, MinScore, Recall, TokenLimit},
 };
 use crate::{access::Caller, app::App, entity::Entity, problem::Problem, v1};
 
@@ -23,6 +23,8 @@ pub(super) struct AssembleContext {
     prompt: String,
     /// Memories to recall. Default: 3.
     recall: Option<Recall>,
+    /// The least relevance of the best memory, below which none is recalled. Default: 0.05.
+    min_score: Option<MinScore>,
     /// Documents to find. Default: 3.
     documents: Option<DocumentLimit>,
     /// Tokens that the context may have together with the message. Documents take a quarter at most. Default: 30,000.
@@ -54,6 +56,9 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let mut request = AssembleRequest::new(question);
     if let Some(Recall(k)) = input.recall {
         request = request.recall(k);
+    }
+    if let Some(least) = input.min_score {
+        request = request.min_score(least.0 as f32);
     }
     if let Some(zone) = input.time_zone {
         request = request.time_zone(zone);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     answer::{Item, Kind, MAX_BYTES, Output, page_length},
     documents,
-    input::{Answerable, DocumentLimit, Limit, Offset},
+    input::{Answerable, DocumentLimit, Limit, MinScore, Offset},
 };
 use crate::{
     access::Caller,
@@ -130,7 +130,7 @@ pub(super) struct SearchMemories {
     query: String,
     /// Memories to return. Default: 10.
     limit: Option<Limit>,
-    /// Documents to return besides. Default: 3, and none with `run_id`, `filter` or `answerable`, which documents have not.
+    /// Documents to return besides. Default: 3, and none with `run_id`, `filter`, `answerable` or `min_score`, which documents have not.
     documents: Option<DocumentLimit>,
     /// A filter on metadata and on `$session`, `$role`, `$source` and `$created_at`, such as `{"topic": "food"}`.
     #[schemars(with = "Option<Map<String, Value>>")]
@@ -144,13 +144,17 @@ pub(super) struct SearchMemories {
     /// Return no memory if the answerability of the question, an estimate, is below this. It is below 0.5 for some questions that
     /// the memories do answer. Default: nothing is left out.
     answerable: Option<Answerable>,
+    /// Return only memories of at least this relevance, an estimate of how likely they are evidence: 0.05 leaves out most of what
+    /// has nothing to do with the question. Default: nothing is left out.
+    min_score: Option<MinScore>,
     #[serde(flatten)]
     entity: Entity,
 }
 
 pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMemories) -> Result<Output, Problem> {
     let namespace = input.entity.namespace(caller)?;
-    let has_narrowed = !input.entity.is_whole()? || input.filter.is_some() || input.answerable.is_some();
+    let has_narrowed = !input.entity.is_whole()? || input.filter.is_some();
+    let has_narrowed = has_narrowed || input.answerable.is_some() || input.min_score.is_some();
     let documents = input.documents.map_or(if has_narrowed { 0 } else { 3 }, |limit| limit.0);
     let reader = app.reader();
     let documents = documents::found(app, &reader, &namespace, &input.query, documents, true).await?;
@@ -175,15 +179,23 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     if let Some(Answerable(least)) = input.answerable {
         query = query.answerable(least as f32);
     }
+    if let Some(MinScore(least)) = input.min_score {
+        query = query.min_score(least as f32);
+    }
     let hits = app.recall(&reader, &namespace, query, cost).await?;
     let answerability = hits.answerability();
+    let not_embedded = hits.not_embedded().map(str::to_owned);
     let memories: Vec<Item> = hits.into_iter().map(|hit| Item::listed(hit.message, Some(hit.score))).collect();
-    if documents.is_empty() {
-        return Ok(Output::ranking(Kind::Memory, &memories, MAX_BYTES).with("answerability", answerability));
+    let of_documents = if documents.is_empty() { 0 } else { MAX_BYTES / 5 };
+    let mut output =
+        Output::ranking(Kind::Memory, &memories, MAX_BYTES - of_documents).with("answerability", answerability);
+    if let Some(reason) = not_embedded {
+        output = output.with("not_embedded", reason);
     }
-    let of_documents = MAX_BYTES / 5;
-    let memories = Output::ranking(Kind::Memory, &memories, MAX_BYTES - of_documents);
-    Ok(memories.with("answerability", answerability).and(Output::ranking(Kind::Document, &documents, of_documents)))
+    Ok(match documents.is_empty() {
+        true => output,
+        false => output.and(Output::ranking(Kind::Document, &documents, of_documents)),
+    })
 }
 
 /// Whose memories are listed, and which page of the list.

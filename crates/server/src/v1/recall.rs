@@ -142,12 +142,15 @@ struct Answer {
     pending: usize,
     /// Whether the time was over before the search was complete.
     cut_short: bool,
+    /// Why the query was not embedded, so that words alone found the hits. Null if it was.
+    not_embedded: Option<String>,
 }
 
 impl From<Hits> for Answer {
     fn from(hits: Hits) -> Self {
         let (answerability, pending, cut_short) = (hits.answerability(), hits.pending(), hits.cut_short());
-        Answer { hits: hits.into(), answerability, pending, cut_short }
+        let not_embedded = hits.not_embedded().map(str::to_owned);
+        Answer { hits: hits.into(), answerability, pending, cut_short, not_embedded }
     }
 }
 

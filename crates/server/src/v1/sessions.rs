@@ -262,6 +262,9 @@ struct Assemble {
     /// Messages to recall, up to 1000. Default: 3.
     #[schemars(range(max = MAX_HITS))]
     recall: Option<usize>,
+    /// The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+    #[schemars(range(min = 0, max = 1))]
+    min_score: Option<f32>,
     /// Tokens that the prompt may have. Default: 30,000.
     #[schemars(range(min = 1))]
     token_limit: Option<usize>,
@@ -333,6 +336,9 @@ async fn assemble(
     let mut request = AssembleRequest::new(input.prompt);
     if let Some(k) = input.recall {
         request = request.recall(k);
+    }
+    if let Some(least) = input.min_score {
+        request = request.min_score(least);
     }
     if let Some(zone) = input.time_zone {
         request = request.time_zone(zone);
