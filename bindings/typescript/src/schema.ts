@@ -815,6 +815,11 @@ export interface components {
              * @default system
              */
             insert?: components["schemas"]["InsertMethod"];
+            /**
+             * Format: float
+             * @description The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+             */
+            min_score?: number | null;
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
             prompt: components["schemas"]["PromptInput"];
             /**
@@ -822,10 +827,10 @@ export interface components {
              * @description Messages to recall, up to 1000. Default: 3.
              */
             recall?: number | null;
-            /** @description The provider for whose API the answer has the messages a second time, as `request`. */
-            to?: components["schemas"]["Provider"] | null;
             /** @description The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server. */
             time_zone?: string | null;
+            /** @description The provider for whose API the answer has the messages a second time, as `request`. */
+            to?: components["schemas"]["Provider"] | null;
             /**
              * Format: uint64
              * @description Tokens that the prompt may have. Default: 30,000.
@@ -1555,6 +1560,11 @@ export interface components {
              * @description The position among the hits, 1 for the first.
              */
             rank: number;
+            /**
+             * Format: float
+             * @description How likely the message is evidence for the query, 0 to 1, by which `Query::min_score` leaves hits out. It compares hits of any recalls, in namespaces of any size, with any model.
+             */
+            relevance: number;
             /** @description The role of the author. */
             role: components["schemas"]["Role"];
             /**
@@ -2130,6 +2140,8 @@ export interface components {
             /** @description Whether the time was over before the search was complete. */
             cut_short: boolean;
             hits: components["schemas"]["Hit"][];
+            /** @description Why the query was not embedded, so that words alone found the hits. Null if it was. */
+            not_embedded: string | null;
             /**
              * Format: uint64
              * @description Messages that were searched by their words alone, because they are not embedded yet.
@@ -2196,6 +2208,12 @@ export interface components {
             length_prior?: boolean | null;
             /** @description Return the metadata of the messages. Default: true. */
             metadata?: boolean | null;
+            /**
+             * Format: float
+             * @description Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+             * @default null
+             */
+            min_score?: number | null;
             /**
              * @description The namespaces. Name one at least, here or in `under`.
              * @default []
@@ -2351,6 +2369,12 @@ export interface components {
             length_prior?: boolean | null;
             /** @description Return the metadata of the messages. Default: true. */
             metadata?: boolean | null;
+            /**
+             * Format: float
+             * @description Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+             * @default null
+             */
+            min_score?: number | null;
             /**
              * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
              * @default true
@@ -2697,6 +2721,8 @@ export interface components {
              * @default 0
              */
             recency: number;
+            /** @description Whether the message only repeats the question that the query asks, or its words over and over: then it comes after all others. */
+            repeats_question?: boolean;
             /**
              * Format: float
              * @description The reranker's score, if the hit was reranked.
@@ -3096,7 +3122,7 @@ export interface operations {
                 /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
                 flush?: boolean;
                 /** @description The format. Default: the one that each file is found to have. */
-                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "langgraph" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
                 /** @description The name of the person who is the user in the chats of groups. */
                 me?: string;
                 /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
@@ -3441,7 +3467,7 @@ export interface operations {
                 /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
                 flush?: boolean;
                 /** @description The format. Default: the one that each file is found to have. */
-                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "langgraph" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
                 /** @description The name of the person who is the user in the chats of groups. */
                 me?: string;
                 /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
