@@ -118,6 +118,8 @@ bench: ## criterion benches, then the command's own as JSON (SHORT=1: the comman
 	$(BINARY) bench memory
 	$(BINARY) bench backup
 	$(BINARY) bench encryption $(if $(SHORT),--rounds 1)
+	rm -rf $(TARGET)/formats
+	@set -e; for path in $$($(PYTHON) tests/formats/large.py $(TARGET)/formats $(if $(SHORT),1,50)); do $(BINARY) bench import $$path; done
 
 # Where it is missing and cannot be installed, the tests of faults say that no clocks differ.
 FAKETIME := /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1
@@ -241,6 +243,8 @@ test-python: wheel server-wheel ## the wheel: its programs in an empty environme
 	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/pytest -q -p no:cacheprovider
 	cd $(PYTHON_PACKAGE) && $(abspath $(TARGET))/python/bin/mypy --cache-dir=/dev/null python examples benches
 	$(TARGET)/python/bin/python -B $(PYTHON_PACKAGE)/tests/foreign/run.py $(TARGET)/foreign
+	$(TARGET)/python/bin/python -B tests/formats/check.py $(TARGET)/python/bin/mnemon $(or $(FORMAT_FILES),20)
+	$(TARGET)/python/bin/python -B tests/formats/machinery.py $(TARGET)/python/bin/mnemon $(if $(SHORT),100)
 	cd $(TARGET)/python && bin/stubtest mnemon --mypy-config-file $(CURDIR)/$(PYTHON_PACKAGE)/pyproject.toml \
 		--allowlist $(CURDIR)/$(PYTHON_PACKAGE)/stubtest.allow
 	$(TARGET)/python/bin/pip install --quiet --disable-pip-version-check --no-index $(TARGET)/server-wheel/*.whl

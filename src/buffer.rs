@@ -5,14 +5,20 @@
 //! takes whole turns, the oldest first; the system prompt and the last turn always stay; a tool result is never
 //! separated from its call.
 
-use std::{borrow::Borrow, ops::Range, time::Duration};
+use std::{borrow::Borrow, iter, ops::Range, time::Duration};
 
 use crate::{
     error::{Error, Result, setters},
     message::{Message, MessageTokenCounter, Role, match_tool_results},
 };
 
+/// The most bytes of the messages in a buffer, and of those in long-term memory that prompts show before them: metadata and references
+/// to media have no tokens.
+pub(crate) const MAX_BUFFER_BYTES: usize = 16 << 20;
+
 /// The limits of a short-term buffer: its tokens, with the semantics of LlamaIndex's `Memory`, and its idle time.
+///
+/// A buffer whose messages take more than 16 MiB, with their metadata, is flushed too.
 ///
 /// ```
 /// let limits = mnemon::BufferLimits::default().token_limit(1_000);
@@ -149,6 +155,19 @@ impl BufferLimits {
             begin = end;
         }
         batches
+    }
+}
+
+/// Plans a flush of messages that take more than [`MAX_BUFFER_BYTES`]: whole turns, or all messages if the system prompt and the last
+/// turn alone take more.
+pub(crate) fn plan_by_bytes(messages: &[impl Borrow<Message>]) -> Vec<Range<usize>> {
+    let bytes: Vec<usize> = messages.iter().map(|message| message.borrow().memory_bytes()).collect();
+    let limits = BufferLimits::default().token_limit(MAX_BUFFER_BYTES).chat_history_token_ratio(1.0);
+    let batches = limits.plan_counted(messages, &bytes);
+    let flushed: usize = batches.iter().cloned().flatten().map(|at| bytes[at]).sum();
+    match bytes.iter().sum::<usize>() - flushed > MAX_BUFFER_BYTES {
+        true => iter::once(0..messages.len()).collect(),
+        false => batches,
     }
 }
 

@@ -331,8 +331,8 @@ pub struct Config {
     /// [`DatabaseFile::verify`](crate::DatabaseFile::verify)). Default: true.
     pub other_readers: bool,
     /// A commit that the database must have, as [`Engine::anchor`](crate::Engine::anchor) returned it: the opening of an older
-    /// copy of it, or of another file, fails with [`Error::OlderDatabase`]. A copy that got more commits since than the
-    /// anchor has is not told. Default: none.
+    /// copy of it, also if it got other commits since, or of another file fails with [`Error::OlderDatabase`]. Of a commit that is not
+    /// among the last 65,536 of the file, the number counts alone. Default: none.
     pub anchor: Option<Anchor>,
     /// The key that the database, and the file of the embedding cache, are encrypted with. It is needed at every
     /// opening of a database that was created with it. Feature `encryption`. Default: none.

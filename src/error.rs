@@ -503,7 +503,7 @@ pub enum Error {
 
     /// The database does not have the commit that [`Config::anchor`](field@crate::Config::anchor) names: somebody put an
     /// older copy, or another file, in its place.
-    #[error("{}: its last commit is {found}, and {expected} is expected, so this is an older copy or another database; put the newer file back, or accept this one by opening it without the anchor", .path.display())]
+    #[error("{}: it does not have the commit {expected}, and its last one is {found}, so this is an older copy or another database; put the newer file back, or accept this one by opening it without the anchor", .path.display())]
     OlderDatabase {
         /// The database file.
         path: PathBuf,

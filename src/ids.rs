@@ -189,37 +189,12 @@ pub(crate) fn random_bytes() -> [u8; 32] {
 /// A commit of a database: its number, which grows by one with each, and its random id. As text: `1204-9f86d081884c7d65`.
 ///
 /// [`Engine::anchor`](crate::Engine::anchor) returns that of the last commit, and
-/// [`Config::anchor`](field@crate::Config::anchor) has an opening fail if the database does not have the commit.
+/// [`Config::anchor`](field@crate::Config::anchor) has an opening fail if the database does not have the commit. A database keeps the ids of
+/// its last 65,536 commits; an older one is known by its number alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anchor {
     pub(crate) number: u64,
     pub(crate) id: u64,
-}
-
-impl Anchor {
-    /// The bytes of its record.
-    pub(crate) const BYTES: usize = 16;
-
-    /// Returns the anchor of the next commit.
-    pub(crate) fn next(self) -> Self {
-        let id = u64::from_le_bytes(*random_bytes().first_chunk().expect("there are 32 bytes"));
-        Anchor { number: self.number + 1, id }
-    }
-
-    /// Returns true if a database with this last commit may have had the other one before. Later commits are not told
-    /// apart from those of another copy.
-    pub fn may_follow(self, earlier: Anchor) -> bool {
-        self.number > earlier.number || self == earlier
-    }
-
-    pub(crate) fn to_bytes(self) -> [u8; Anchor::BYTES] {
-        (u128::from(self.id) << 64 | u128::from(self.number)).to_le_bytes()
-    }
-
-    pub(crate) fn from_bytes(bytes: [u8; Anchor::BYTES]) -> Self {
-        let both = u128::from_le_bytes(bytes);
-        Anchor { number: both as u64, id: (both >> 64) as u64 }
-    }
 }
 
 impl fmt::Display for Anchor {

@@ -173,16 +173,20 @@ pub mod tokenizer {
 /// Chats in the formats of other programs: lists of messages in memory, and the files that programs write.
 ///
 /// [`FORMATS`](format::FORMATS) is the table of all formats. A [`Source`](format::Source) has the files, and a
-/// [`FileReader`](format::FileReader) reads each in the format that it is found to have.
+/// [`FileReader`](format::FileReader) reads each in the format that it is found to have. A
+/// [`FileImport`](format::FileImport) stores what they hold.
 pub mod format {
-    #[cfg(feature = "formats")]
-    #[doc(inline)]
-    pub use crate::formats::{
-        FORMATS, FRAME, FileReader, Format, Found, ReadOptions, Source, SourceFile, TimeZone, decompressed,
-        namespace_of,
-    };
     #[doc(inline)]
     pub use crate::message::format::*;
+    #[cfg(feature = "formats")]
+    #[doc(inline)]
+    pub use crate::{
+        engine::{BadMessage, FileImport, ImportReport, ImportTarget},
+        formats::{
+            FORMATS, FRAME, FileReader, Format, Found, MessageEdit, ReadOptions, Source, SourceFile, decompressed,
+            namespace_of,
+        },
+    };
 }
 
 /// Vector indexes without an engine: exact search and HNSW. They are those of the crate `mnemon-index`.
@@ -291,7 +295,7 @@ pub use {
         backup, drop_previous, namespaces, purge, reindex, rollback, salvage, serving_model, stats, verify,
     },
     block::{
-        AfterForget, BlockContent, BlockQuery, BlockScope, FlushedBatch, HitProcessor, InstructionBlock,
+        AfterForget, BlockContent, BlockQuery, BlockScope, ContentChange, FlushedBatch, HitProcessor, InstructionBlock,
         InstructionVersion, RetrievalUnit, Retriever, TokenExcess,
     },
     buffer::BufferLimits,
@@ -327,7 +331,7 @@ pub use {
     mnemon_index::{Bitmap, ExactIndex, HnswIndex, HnswOptions, Neighbor, SearchOptions, SearchResult, VectorIndex},
     recall::{
         MAX_K, MAX_QUERY_BYTES, QueryOptions, RankingStrategy, ScoreBreakdown, TimeExpression, TimeSpan, TimeUse, Unit,
-        time_expressions, time_expressions_at_offset,
+        time_expressions, time_expressions_in,
     },
     store::{
         Checkpoint, MessageVersion, NamespaceCursor, NamespaceInfo, NamespacePage, NamespaceTotals, SessionInfo,

@@ -8,6 +8,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use serde_json::{Map, Value};
+
 use crate::error::{Error, Result};
 
 /// Bytes of memory that an object of JSON takes beside the text of its fields: a node of its map.
@@ -100,14 +102,17 @@ pub(crate) fn take(budget: Option<&ReadBudget>, bytes: usize) -> Result<()> {
     budget.map_or(Ok(()), |budget| budget.take(bytes))
 }
 
-/// Returns a function that returns true as long as items of so many bytes fit on a page of up to `limit` items and `most` bytes. The
-/// first always does.
-pub(crate) fn page(limit: usize, most: usize) -> impl FnMut(usize) -> Result<bool> {
+/// Returns a function that returns true as long as items of so many bytes fit on a page of up to `limit` items and `most` bytes, and
+/// takes their bytes of a budget, if there is one. The first always fits on the page.
+pub(crate) fn page(limit: usize, most: usize, budget: Option<ReadBudget>) -> impl FnMut(usize) -> Result<bool> {
     let (mut items, mut sum) = (0, 0_usize);
     move |bytes| {
         sum = sum.saturating_add(bytes);
         let fits = items < limit && (items == 0 || sum <= most);
         items += 1;
+        if fits {
+            take(budget.as_ref(), bytes)?;
+        }
         Ok(fits)
     }
 }
@@ -125,6 +130,22 @@ pub(crate) fn json_bytes(json: &str) -> usize {
         }
     }
     bytes
+}
+
+/// Returns the bytes of memory that a value takes, counted as by [`json_bytes`].
+pub(crate) fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| ELEMENT + value_bytes(value)).sum(),
+        Value::Object(fields) => object_bytes(fields),
+        _ => 0,
+    }
+}
+
+/// Same as [`value_bytes`], for an object. An empty one takes none.
+pub(crate) fn object_bytes(fields: &Map<String, Value>) -> usize {
+    let node = if fields.is_empty() { 0 } else { OBJECT };
+    node + fields.iter().map(|(name, value)| ELEMENT + name.len() + value_bytes(value)).sum::<usize>()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 #![no_main]
 
 mod files;
+mod formats;
 mod messages;
 mod queries;
 mod transfer;
@@ -20,6 +21,7 @@ type Target = fn(&[u8]);
 const TARGETS: &[(&str, Target)] = &[
     ("cache_file", files::cache),
     ("exports", transfer::exports),
+    ("file_formats", formats::files),
     ("filters", queries::filters),
     ("graphs", mnemon::fuzzing::graphs),
     ("histories", files::history),

@@ -54,10 +54,10 @@ pub(crate) fn importers(data: &[u8]) {
 /// Nothing but what was sealed is taken out of a text.
 pub(crate) fn seals(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let seal = PromptSeal { before_checksum: "<memory checksum='", after_checksum: "'>\n", end: "</memory>" };
+    let seal = PromptSeal { begin: "<memory>\n", before_checksum: "<seal checksum='", end: "'/></memory>" };
     let key = SealKey::new([7; 32]);
     assert_eq!(seal.strip(&text, &key), None, "a seal was forged");
-    if text.contains(seal.before_checksum) || text.contains(seal.end) {
+    if text.contains(seal.begin) || text.contains(seal.before_checksum) {
         return;
     }
     let sealed = seal.seal(&text, &key);

@@ -1,6 +1,6 @@
 //! What a query is made of: filters and times.
 
-use mnemon::{MetadataFilter, Timestamp, time_expressions_at_offset};
+use mnemon::{MetadataFilter, Timestamp, message::LocalTime, time_expressions_in};
 use serde_json::Value;
 
 /// JSON of a filter, a line feed, and the value that it is evaluated on. `recall --where` reads the same JSON.
@@ -22,7 +22,8 @@ pub(crate) fn times(data: &[u8]) {
     let Some((offset, text)) = rest.split_first_chunk::<2>() else { return };
     let Some(now) = Timestamp::from_micros(i64::from_le_bytes(*now)) else { return };
     let text = String::from_utf8_lossy(text);
-    for found in time_expressions_at_offset(&text, now, i16::from_le_bytes(*offset)) {
+    let Some(local) = LocalTime::new(now, 60 * i32::from(i16::from_le_bytes(*offset))) else { return };
+    for found in time_expressions_in(&text, now, &local.zone()) {
         assert!(text.get(found.range.clone()).is_some(), "a part of the text");
     }
 }

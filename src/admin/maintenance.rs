@@ -107,7 +107,7 @@ impl DatabaseFile {
     /// # Errors
     /// Those of [`Engine::audit`](crate::Engine::audit) and of [`DatabaseFile::stats`].
     pub fn audit(&self) -> Result<Audit> {
-        self.read(|snapshot| snapshot.audit().read())
+        self.read(|snapshot| snapshot.audit().read(0..u64::MAX))
     }
 
     /// Returns the model of the serving generation of a database; `None` if nothing was ever stored in it.
@@ -126,6 +126,15 @@ impl DatabaseFile {
     /// Those of [`DatabaseFile::stats`].
     pub fn anchor(&self) -> Result<Anchor> {
         self.read(Snapshot::anchor)
+    }
+
+    /// Returns true if the database has this commit, as [`Config::anchor`](field@crate::Config::anchor) needs it. Of one that is not among
+    /// the last 65,536, the number counts alone.
+    ///
+    /// # Errors
+    /// Those of [`DatabaseFile::stats`].
+    pub fn has_commit(&self, commit: Anchor) -> Result<bool> {
+        self.read(|snapshot| snapshot.has_commit(commit))
     }
 
     /// Checks the pages of a database, every record against the records that it refers to, and then its graphs and

@@ -63,6 +63,13 @@ pub trait MemoryBlock: Send + Sync {
         false
     }
 
+    /// Returns how often the content changes. Prompts have what changes least first, so that a provider's prompt cache keeps
+    /// as much as it can. Default: [`ContentChange::EachPrompt`] if the block [recalls](Self::recalls), otherwise
+    /// [`ContentChange::Seldom`].
+    fn changes(&self) -> ContentChange {
+        if self.recalls() { ContentChange::EachPrompt } else { ContentChange::Seldom }
+    }
+
     /// Returns the state before the first batch, which is stored before that is handed over. Default: `Value::Null`.
     #[doc(hidden)]
     fn first_state(&self) -> Value {
@@ -119,6 +126,10 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
         (**self).recalls()
     }
 
+    fn changes(&self) -> ContentChange {
+        (**self).changes()
+    }
+
     fn first_state(&self) -> Value {
         (**self).first_state()
     }
@@ -138,6 +149,18 @@ impl<B: MemoryBlock + ?Sized> MemoryBlock for Arc<B> {
     fn truncate(&self, content: BlockContent, excess: &TokenExcess<'_>) -> BlockContent {
         (**self).truncate(content, excess)
     }
+}
+
+/// How often the content of a block changes, the least first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ContentChange {
+    /// The content is always the same.
+    Never,
+    /// The content changes with what is remembered: a profile, facts, a summary.
+    #[default]
+    Seldom,
+    /// The content depends on the prompt: what is recalled for it.
+    EachPrompt,
 }
 
 /// The sessions that share a block's state.
@@ -311,6 +334,10 @@ impl MemoryBlock for StaticBlock {
 
     fn takes_batches(&self) -> bool {
         false
+    }
+
+    fn changes(&self) -> ContentChange {
+        ContentChange::Never
     }
 
     fn get(&self, _: &Value, _: &BlockQuery) -> Result<BlockContent> {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::{
     error::{Result, impl_debug},
     ids::Namespace,
-    message::Message,
+    message::{Message, TimeZone},
     recall::{Hit, MAX_QUERY_BYTES, Query},
 };
 
@@ -21,6 +21,8 @@ pub struct BlockQuery {
     pub session: String,
     /// The messages in the prompt, oldest first; the input is the last one.
     pub messages: Arc<[Arc<Message>]>,
+    /// The time zone of the days that the prompt names. `None`: that of the machine.
+    pub time_zone: Option<TimeZone>,
     retriever: Arc<dyn Retriever>,
     /// The scores of the messages that the block recalled through this query, by id.
     scores: Arc<Mutex<HashMap<String, f32>>>,
@@ -58,7 +60,15 @@ impl BlockQuery {
         retriever: Arc<dyn Retriever>,
     ) -> Self {
         let (session, messages) = (session.into(), messages.into());
-        BlockQuery { namespace, session, messages, retriever, scores: Arc::default(), left_out: Arc::default() }
+        BlockQuery {
+            namespace,
+            session,
+            messages,
+            time_zone: None,
+            retriever,
+            scores: Arc::default(),
+            left_out: Arc::default(),
+        }
     }
 
     /// Returns a copy for one block, with separate scores.

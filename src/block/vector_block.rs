@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::{BlockContent, BlockQuery, MemoryBlock, TokenExcess};
 use crate::{
-    error::{Result, impl_debug},
+    error::{Error, Result, impl_debug},
     ids::Namespace,
-    message::Message,
+    message::{Message, TimeZone},
     recall::{Asked, Hit, MAX_K, Query, keep_positions, superseding_pairs},
 };
 
@@ -31,6 +31,9 @@ const MAX_PREVIOUS_SESSIONS: usize = 4096;
 /// The least share of a superseded hit's score that another hit must have to come before it: what says less about the
 /// question does not displace it.
 const RELATED_SCORE: f32 = 0.5;
+
+/// The share of the least relevance of the best hit that the others must have.
+const OTHERS: f32 = 0.4;
 
 /// The factor by which the number of requested hits grows when the processors left too few.
 const WIDENING: usize = 4;
@@ -56,6 +59,7 @@ pub struct VectorBlock {
     window: usize,
     top_k: usize,
     threshold: Option<f32>,
+    min_score: Option<f32>,
     unit: RetrievalUnit,
     own_session: bool,
     superseded_last: bool,
@@ -65,7 +69,7 @@ pub struct VectorBlock {
     processors: Vec<HitProcessor>,
 }
 
-impl_debug!(VectorBlock { name, priority, window, top_k, threshold, unit, own_session, superseded_last });
+impl_debug!(VectorBlock { name, priority, window, top_k, threshold, min_score, unit, own_session, superseded_last });
 
 impl VectorBlock {
     /// Creates a block with the default options.
@@ -76,6 +80,7 @@ impl VectorBlock {
             window: 5,
             top_k: 2,
             threshold: None,
+            min_score: None,
             unit: RetrievalUnit::Message,
             own_session: false,
             superseded_last: false,
@@ -106,6 +111,13 @@ impl VectorBlock {
     /// Sets the minimum cosine similarity of a hit, -1 to 1. Default: none.
     pub fn similarity_threshold(mut self, score: f32) -> Self {
         self.threshold = Some(score);
+        self
+    }
+
+    /// Sets the least relevance of the best hit, 0 to 1: below it the block is empty. Of the others, those with less than 0.4
+    /// of it are left out, as [`Query::min_score`] does. Default: none.
+    pub fn min_score(mut self, least: f32) -> Self {
+        self.min_score = Some(least);
         self
     }
 
@@ -163,11 +175,19 @@ impl VectorBlock {
     /// Recalls and processes messages that are not in the prompt yet, until k are left or no more are found.
     fn new_hits(&self, text: String, query: &BlockQuery) -> Result<Vec<Hit>> {
         let mut request = Query::new(text);
-        if let Some(now) = query.messages.last().and_then(|last| last.created_at) {
-            request = request.now(now);
-        }
+        let now = query.messages.last().and_then(|last| last.created_at);
+        // The time of a message has no offset: its days would be those of UTC.
+        let zone = query.time_zone.clone().or_else(|| now.map(|_| TimeZone::system()));
+        request = now.into_iter().fold(request, Query::now);
+        request = zone.into_iter().fold(request, Query::time_zone);
         if self.own_session {
             request = request.session(&query.session);
+        }
+        if let Some(least) = self.min_score {
+            if !(0.0..=1.0).contains(&least) {
+                return Err(Error::query(format!("min_score is {least}, not within 0 to 1")));
+            }
+            request = request.min_score(OTHERS * least);
         }
         if let Some(options) = &self.query {
             request = options(request);
@@ -178,6 +198,9 @@ impl VectorBlock {
         loop {
             request = request.k(k.min(MAX_K));
             let mut hits = query.recall(&request)?;
+            if self.min_score.is_some_and(|least| hits.iter().all(|hit| hit.relevance < least)) {
+                return Ok(Vec::new());
+            }
             let found_all = hits.len() < k.min(MAX_K) || k >= MAX_K;
             self.drop_unwanted(&mut hits, query);
             // Further hits may all be below the threshold, so more hits are requested only while more of them remain.

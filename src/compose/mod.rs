@@ -14,8 +14,10 @@ mod seal;
 
 use std::{borrow::Borrow, cmp::Reverse, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    block::{BlockContent, MemoryBlock, TokenExcess, check_names},
+    block::{BlockContent, ContentChange, MemoryBlock, TokenExcess, check_names},
     error::{Result, impl_debug},
     message::{ContentPart, Message, MessageTokenCounter, PerPartTokenCounter, Role},
 };
@@ -45,16 +47,24 @@ pub struct Composer {
     pub seal_key: SealKey,
 }
 
-/// The position of memory in a prompt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The position of memory in a prompt. In each message it is in the order in which it [changes](ContentChange), the least
+/// first.
+///
+/// A [`Memory`](crate::Memory) whose messages contain none of the user inserts all into a system message: no provider accepts
+/// a conversation that begins with the assistant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum InsertMethod {
-    /// Before the content of the first system message, or in a new system message at the front.
+    /// After the content of the first system message, or in a new system message at the front. What is recalled for a prompt
+    /// changes the system message, and a provider's prompt cache keeps nothing behind it.
     #[default]
     System,
-    /// Before the content of the last user message, or in a new user message at the end. The system message does not
-    /// change, so a provider's prompt cache stays valid. A [`Memory`](crate::Memory) whose messages contain none of the
-    /// user inserts into a system message instead: no provider accepts a conversation that begins with the assistant.
+    /// Before the content of the last user message, or in a new user message at the end.
     User,
+    /// What changes with [each prompt](ContentChange::EachPrompt) as with `User`, the rest as with `System`. The system
+    /// message and the history stay as they are from prompt to prompt, so a provider's prompt cache keeps both.
+    Split,
 }
 
 impl_debug!(Composer { token_limit, insert });
@@ -95,6 +105,7 @@ impl Composer {
         outputs: Vec<BlockOutput>,
     ) -> Prompt {
         let mut outputs: Vec<BlockOutput> = outputs.into_iter().filter(|(_, content)| !content.is_empty()).collect();
+        outputs.sort_by_key(|(block, _)| block.changes());
         let mut prompt = Prompt::default();
         let mut joined = self.join(messages, costs, &outputs);
         // Indexes into `outputs`, the least important first.
@@ -164,7 +175,7 @@ impl Composer {
     fn join(&self, messages: &[impl Borrow<Message>], costs: &[usize], outputs: &[BlockOutput]) -> JoinedMessages {
         let superseded = superseded_messages(outputs.iter().map(|(_, content)| content), messages);
         let mut all = Vec::new();
-        let mut sections: Vec<PromptSection<'_>> = Vec::new();
+        let (mut of_system, mut of_user) = (Vec::new(), Vec::new());
         let mut tokens: usize = costs.iter().sum();
         for (block, content) in outputs.iter().filter(|(_, content)| !content.is_empty()) {
             match content {
@@ -172,14 +183,26 @@ impl Composer {
                     tokens += added.iter().map(|message| self.tokens.count(message)).sum::<usize>();
                     all.extend(added.iter().cloned());
                 }
-                content => sections.push(PromptSection::in_prompt(block.name(), content, &superseded)),
+                content => {
+                    let is_of_user = match self.insert {
+                        InsertMethod::System => false,
+                        InsertMethod::User => true,
+                        InsertMethod::Split => block.changes() == ContentChange::EachPrompt,
+                    };
+                    let sections = if is_of_user { &mut of_user } else { &mut of_system };
+                    sections.push(PromptSection::in_prompt(block.name(), content, &superseded));
+                }
             }
         }
         let first = all.len();
         all.extend(messages.iter().map(|message| message.borrow().clone()));
-        if !sections.is_empty() {
+        // The user's first: a new system message moves all others.
+        for (role, sections) in [(Role::User, of_user), (Role::System, of_system)] {
+            if sections.is_empty() {
+                continue;
+            }
             let media = sections.iter().flat_map(|section| media_parts(section.content)).collect();
-            let inserted = insert_memory(&mut all, self.insert, self.renderer.render(&sections, &self.seal_key), media);
+            let inserted = insert_memory(&mut all, role, self.renderer.render(&sections, &self.seal_key), media);
             let before = match inserted.before {
                 None => 0,
                 Some(_) if inserted.index >= first => costs[inserted.index - first],
@@ -227,26 +250,22 @@ struct Insertion {
     before: Option<Message>,
 }
 
-/// Inserts the text `memory` and the media that it mentions into `messages`.
-fn insert_memory(
-    messages: &mut Vec<Message>,
-    method: InsertMethod,
-    memory: String,
-    media: Vec<ContentPart>,
-) -> Insertion {
-    let (role, index) = match method {
-        InsertMethod::System => (Role::System, messages.iter().position(|message| message.role == Role::System)),
-        InsertMethod::User => (Role::User, messages.iter().rposition(|message| message.role == Role::User)),
-    };
+/// Inserts the text `memory` and the media that it mentions: after the content of the first system message, or before that
+/// of the last message of the user.
+fn insert_memory(messages: &mut Vec<Message>, role: Role, memory: String, media: Vec<ContentPart>) -> Insertion {
+    let is_system = role == Role::System;
+    let is_of_role = |message: &Message| message.role == role;
+    let index = if is_system { messages.iter().position(is_of_role) } else { messages.iter().rposition(is_of_role) };
     let parts = std::iter::once(ContentPart::Text { text: memory }).chain(media);
     match index {
         Some(index) => {
             let before = messages[index].clone();
-            messages[index].content.splice(0..0, parts);
+            let at = if is_system { before.content.len() } else { 0 };
+            messages[index].content.splice(at..at, parts);
             Insertion { index, before: Some(before) }
         }
         None => {
-            let index = if method == InsertMethod::System { 0 } else { messages.len() };
+            let index = if is_system { 0 } else { messages.len() };
             messages.insert(index, Message::from_parts(role, parts.collect()));
             Insertion { index, before: None }
         }

@@ -32,7 +32,7 @@ pub struct Prompt {
     pub failed: Vec<BlockFailure>,
     /// The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages
     /// that the selector did not select, and old turns left out to fit; and of messages that a block left out because others
-    /// supersede them. Providers refuse messages without content, tool
+    /// supersede them; and of messages in the prompt whose thinking has no signature, so that Anthropic's form is without it. Providers refuse messages without content, tool
     /// results that do not directly follow their call, calls without all of their results, and messages before the first
     /// message of the user.
     pub left_out: Vec<String>,

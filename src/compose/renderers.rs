@@ -81,12 +81,12 @@ fn format_items(
 }
 
 const XML_SEAL: PromptSeal =
-    PromptSeal { before_checksum: "<memory checksum='", after_checksum: "'>\n", end: "</memory>" };
+    PromptSeal { begin: "<memory sealed='true'>\n", before_checksum: "<seal checksum='", end: "'/>\n</memory>" };
 
 /// Renders memory as XML in the form of LlamaIndex, but with every field escaped:
 ///
 /// ```text
-/// <memory checksum='5f1d2a0c8e3b7740d1c96af2035be814'>
+/// <memory sealed='true'>
 /// <facts>
 /// Ada rows on Thursdays.
 /// </facts>
@@ -94,10 +94,12 @@ const XML_SEAL: PromptSeal =
 /// <message role='user' name='Ada' date='2024-05-01T09:30:00Z'>I moved my rowing lesson.</message>
 /// <message role='user' name='Ada' date='2024-03-08T18:00:00Z' superseded='true'>My rent is 900 euros.</message>
 /// </recalled>
+/// <seal checksum='5f1d2a0c8e3b7740d1c96af2035be814'/>
 /// </memory>
 /// ```
 ///
-/// A message has the attribute `superseded` if a later message in the prompt
+/// A message whose text is not the words of its role has the attribute [`source`](Message::source), such as `source='web'`. It
+/// has the attribute `superseded` if a later message in the prompt
 /// [supersedes](PromptSection::is_superseded) it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XmlRenderer;
@@ -125,7 +127,7 @@ impl Renderer for XmlRenderer {
 }
 
 const MARKDOWN_SEAL: PromptSeal =
-    PromptSeal { before_checksum: "<!-- memory ", after_checksum: " -->\n", end: "<!-- end of memory -->" };
+    PromptSeal { begin: "<!-- memory -->\n", before_checksum: "<!-- end of memory ", end: " -->" };
 
 /// Renders memory as Markdown, for models that read it best. Each block has a heading, and every line of its content is
 /// quoted, so that content cannot become a heading. A message that a later message in the prompt
@@ -166,5 +168,6 @@ fn quotation(text: &str) -> String {
 fn spoken_line(message: &Message) -> String {
     let author = message.name.as_deref().unwrap_or(message.role.as_str());
     let date = message.created_at.map(|time| format!(" ({time})")).unwrap_or_default();
-    format!("{author}{date}: {}", message.text())
+    let source = message.unusual_source().map(|source| format!(" [from {source}]")).unwrap_or_default();
+    format!("{author}{date}{source}: {}", message.text())
 }

@@ -10,52 +10,58 @@ use crate::ids::{hex, random_bytes};
 /// Seals a text with a keyed checksum, by which it is recognised later. Nobody without the key can write text that is
 /// recognised.
 ///
-/// Use it for a [`Renderer`](crate::Renderer) of your own. The sealed text must contain neither `before_checksum`, which
-/// must not be empty, nor `end`.
+/// The checksum follows the text, so that a provider's prompt cache keeps what stands before a change. Use a seal for a
+/// [`Renderer`](crate::Renderer) of your own. The sealed text must contain neither `begin` nor `before_checksum`, and neither
+/// may be empty.
 ///
 /// ```
 /// use mnemon::{PromptSeal, SealKey};
-/// let (seal, key) = (PromptSeal { before_checksum: "[memory ", after_checksum: "]\n", end: "[/memory]" }, SealKey::random());
+/// let (seal, key) = (PromptSeal { begin: "[memory]\n", before_checksum: "[seal ", end: "][/memory]" }, SealKey::random());
 /// let memory = seal.seal("Ada rows.\n", &key);
 /// assert_eq!(seal.strip(&format!("Before. {memory} After."), &key), Some("Before.  After.".to_owned()));
 /// assert_eq!(seal.strip(&memory, &SealKey::random()), None);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PromptSeal {
-    /// The text before the checksum.
+    /// The text before the sealed text.
+    pub begin: &'static str,
+    /// The text between the sealed text and the checksum.
     pub before_checksum: &'static str,
-    /// The text between the checksum and the sealed text.
-    pub after_checksum: &'static str,
-    /// The text after the sealed text.
+    /// The text after the checksum.
     pub end: &'static str,
 }
 
 impl PromptSeal {
     /// Seals a text.
     pub fn seal(&self, body: &str, key: &SealKey) -> String {
-        format!("{}{}{}{body}{}", self.before_checksum, key.checksum(body), self.after_checksum, self.end)
+        format!("{}{body}{}{}{}", self.begin, self.before_checksum, key.checksum(body), self.end)
     }
 
-    /// Removes every unchanged text that was sealed with this key, and a line feed after it. Returns `None` if there is
-    /// none. Cost: linear in the length of the text.
+    /// Removes every unchanged text that was sealed with this key, and the line feed after it, or before it at the end of
+    /// the text. Returns `None` if there is none. Cost: linear in the length of the text.
     pub fn strip(&self, text: &str, key: &SealKey) -> Option<String> {
-        if self.before_checksum.is_empty() {
+        if self.begin.is_empty() || self.before_checksum.is_empty() {
             return None;
         }
         let mut kept = String::new();
         let mut rest = text;
         let mut found = false;
-        while let Some(index) = rest.find(self.before_checksum) {
+        while let Some(index) = rest.find(self.begin) {
             let (before, candidate) = rest.split_at(index);
             kept.push_str(before);
             match self.sealed_bytes(candidate, key) {
                 Some(length) => {
                     found = true;
-                    rest = candidate[length..].strip_prefix('\n').unwrap_or(&candidate[length..]);
+                    rest = &candidate[length..];
+                    match rest.strip_prefix('\n') {
+                        Some(after) => rest = after,
+                        None if rest.is_empty() => kept.truncate(kept.strip_suffix('\n').unwrap_or(&kept).len()),
+                        None => {}
+                    }
                 }
                 None => {
-                    kept.push_str(self.before_checksum);
-                    rest = &candidate[self.before_checksum.len()..];
+                    kept.push_str(self.begin);
+                    rest = &candidate[self.begin.len()..];
                 }
             }
         }
@@ -66,13 +72,13 @@ impl PromptSeal {
     /// Returns the length of the sealed text at the beginning of `text`, or `None` if there is none or it was changed.
     /// Reads only up to the next beginning of a sealed text, because a message may contain thousands of them.
     fn sealed_bytes(&self, text: &str, key: &SealKey) -> Option<usize> {
-        let PromptSeal { before_checksum, after_checksum, end } = self;
-        let (checksum, rest) = text.strip_prefix(before_checksum)?.split_at_checked(CHECKSUM_CHARS)?;
-        let rest = rest.strip_prefix(after_checksum)?;
-        let rest = rest.find(before_checksum).map_or(rest, |next| &rest[..next]);
-        let body = &rest[..rest.find(end)?];
-        let length = before_checksum.len() + checksum.len() + after_checksum.len() + body.len() + end.len();
-        key.is_checksum(checksum, body).then_some(length)
+        let PromptSeal { begin, before_checksum, end } = self;
+        let rest = text.strip_prefix(begin)?;
+        let rest = rest.find(begin).map_or(rest, |next| &rest[..next]);
+        let (body, rest) = rest.split_once(before_checksum)?;
+        let (checksum, rest) = rest.split_at_checked(CHECKSUM_CHARS)?;
+        let length = begin.len() + body.len() + before_checksum.len() + checksum.len() + end.len();
+        (rest.starts_with(end) && key.is_checksum(checksum, body)).then_some(length)
     }
 }
 

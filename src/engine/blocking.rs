@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, Write},
-    ops::ControlFlow,
+    ops::{ControlFlow, Range},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -104,6 +104,7 @@ impl BlockingEngine<'_> {
         fn delete_namespaces_within(prefix: &Namespace, time: Duration) -> Result<(NamespaceTotals, bool)>;
         fn forget(what: Forget) -> Result<Receipt>;
         fn audit() -> Result<Audit>;
+        fn audit_part(entries: Range<u64>) -> Result<(Audit, u64)>;
         fn hold(namespace: &Namespace, reason: impl Into<String>) -> Result<Receipt>;
         fn release(namespace: &Namespace) -> Result<Option<Receipt>>;
         fn holds() -> Result<Vec<Hold>>;

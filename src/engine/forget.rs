@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
+    ops::Range,
     sync::Arc,
 };
 
@@ -257,8 +258,21 @@ impl Engine {
     /// # Errors
     /// [`Error::Corrupted`], [`Error::Storage`]. A broken chain is no error: see [`Audit::problems`].
     pub async fn audit(&self) -> Result<Audit> {
+        Ok(self.audit_part(0..u64::MAX).await?.0)
+    }
+
+    /// Same as [`Engine::audit`], with those entries alone whose numbers are in `entries`, and how many there are in all. The chain of
+    /// all is checked.
+    ///
+    /// # Errors
+    /// Those of [`Engine::audit`].
+    #[doc(hidden)]
+    pub async fn audit_part(&self, entries: Range<u64>) -> Result<(Audit, u64)> {
         self.core().refresh_common().await?;
-        self.core().run(Lane::Store, |core| core.shared.store.read()?.audit().read()).await
+        let read = move |core: &Core| {
+            core.store().view(|snapshot| Ok((snapshot.audit().read(entries)?, snapshot.audit().entries()?)))
+        };
+        self.core().run(Lane::Store, read).await
     }
 
     /// Sets a legal hold on a namespace and on those under it, which need not exist, or changes its reason. From then

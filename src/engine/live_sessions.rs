@@ -209,8 +209,8 @@ impl Drop for FlushRight<'_> {
 /// The turn that a session is working on, and the prompts that the session was given last.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Id of the prompt that is being answered.
-    pub(crate) prompt: Option<String>,
+    /// The prompt that is being answered.
+    pub(crate) prompt: Option<TurnPrompt>,
     /// The first sequence number that was put after the prompt was first assembled.
     pub(crate) begin: Option<u64>,
     /// Completed steps of the answer.
@@ -221,6 +221,13 @@ pub(crate) struct Turn {
     pub(crate) left_out: VecDeque<Vec<String>>,
     /// Media that memory inserted into these prompts.
     pub(crate) media: Arc<Vec<ContentPart>>,
+}
+
+/// The message that a turn answers.
+pub(crate) struct TurnPrompt {
+    pub(crate) id: String,
+    /// Hash of its content.
+    pub(crate) hash: u64,
 }
 
 /// A message of a prompt that was given out.

@@ -25,8 +25,8 @@ use crate::{
     embed::Embedder,
     error::{Error, Result},
     ids::{GenerationId, NamespaceId},
-    recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers, SearchResources},
-    store::{Generation, Store, Transaction, UnindexedChange},
+    recall::{self, AddedRows, NamespaceChange, OnSample, ScoreBuffers, SearchResources, StoredWords},
+    store::{Generation, Snapshot, Store, Transaction, UnindexedChange},
 };
 
 /// The generations in memory.
@@ -169,6 +169,17 @@ impl LoadedGeneration {
         self.enforce_budget();
         self.improve_later(namespace);
         Ok(loaded)
+    }
+
+    /// Reads the words of a namespace that is not loaded. `None`: there is room to load it, or it must be loaded.
+    ///
+    /// # Errors
+    /// [`Error::Corrupted`] and [`Error::Storage`].
+    pub(super) fn words(&self, namespace: NamespaceId, snapshot: &Snapshot) -> Result<Option<StoredWords>> {
+        match self.budget.has_room() || self.loaded(namespace).is_some() {
+            true => Ok(None),
+            false => recall::read_words(snapshot, &self.generation, namespace),
+        }
     }
 
     /// Unloads the namespaces that were not used for the longest time, if loaded ones take more than the budget.

@@ -165,11 +165,11 @@ impl Engine {
         bytes: usize,
     ) -> Result<Vec<MessageVersion>> {
         self.core().refresh(namespace, None).await?;
-        let (namespace, id) = (namespace.clone(), id.to_owned());
+        let (namespace, id, budget) = (namespace.clone(), id.to_owned(), self.read_budget().cloned());
         let after = after.map_or(i64::MIN, |after| after.as_micros().saturating_add(1));
         let versions = move |core: &Core| {
             core.store().in_namespace(&namespace, |snapshot, namespace| {
-                snapshot.messages().versions(namespace, &id, after, page(limit, bytes))
+                snapshot.messages().versions(namespace, &id, after, page(limit, bytes, budget))
             })
         };
         self.core().run(Lane::Store, versions).await

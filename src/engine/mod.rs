@@ -15,6 +15,8 @@ mod documents;
 mod drain;
 mod example_selector;
 mod executor;
+#[cfg(feature = "formats")]
+mod file_import;
 mod follow;
 mod forget;
 mod handle;
@@ -46,6 +48,8 @@ mod vector_batch;
 mod weak;
 mod writer;
 
+#[cfg(feature = "formats")]
+pub use self::file_import::{BadMessage, FileImport, ImportReport, ImportTarget};
 pub use self::{
     blocking::BlockingEngine,
     builder::EngineBuilder,
@@ -60,7 +64,7 @@ pub(crate) use self::{
     blocking::blocking_methods,
     core::Opening,
     executor::{Executor, JobOutcome, Lane},
-    live_sessions::{GivenMessage, LiveSession, OpenMemories, Origin},
+    live_sessions::{GivenMessage, LiveSession, OpenMemories, Origin, TurnPrompt},
     session::StoredSession,
     weak::WeakEngine,
 };

@@ -213,8 +213,18 @@ impl MemoryBudget {
         self.uses.load(Ordering::Relaxed)
     }
 
+    /// Returns true if a namespace can be loaded without another being unloaded, unless it is large.
+    pub(super) fn has_room(&self) -> bool {
+        self.used.load(Ordering::Relaxed) < self.kept()
+    }
+
     pub(super) fn is_exceeded(&self) -> bool {
         self.used.load(Ordering::Relaxed) > self.limit
+    }
+
+    /// The bytes that stay when namespaces are unloaded.
+    fn kept(&self) -> usize {
+        self.limit / KEPT.1 * KEPT.0
     }
 
     /// Unloads namespaces until the used memory is well below the budget. `loaded` lists those that are loaded, with
@@ -226,7 +236,7 @@ impl MemoryBudget {
         }
         let mut loaded = loaded();
         loaded.sort_unstable_by_key(|(used, _)| *used);
-        let kept = self.limit / KEPT.1 * KEPT.0;
+        let kept = self.kept();
         for (_, namespace) in loaded {
             if self.used.load(Ordering::Relaxed) <= kept {
                 break;

@@ -2,15 +2,27 @@
 
 use std::sync::Arc;
 
-use super::{executor::Lane, shared::Shared};
+use super::{executor::Lane, loaded_generation::LoadedGeneration, shared::Shared};
 use crate::{
     error::{Error, Result},
     ids::Namespace,
     recall::{
-        Hits, LoadedHandle, LoadedMessages, Member, MultiNamespaceSearch, NamespaceSearch, PreparedQuery, Query, Scope,
-        find_hits,
+        Hits, LoadedHandle, LoadedMessages, Member, MultiNamespaceSearch, NamespaceSearch, NamespaceSource,
+        PreparedQuery, Query, Scope, StoredWords, find_hits,
     },
+    store::Snapshot,
 };
+
+impl NamespaceSource for LoadedGeneration {
+    fn load(&self, member: &Member) -> Result<LoadedHandle> {
+        let loaded = LoadedGeneration::load(self, member.id).map_err(|error| member.named(error))?;
+        Ok(loaded)
+    }
+
+    fn words(&self, member: &Member, snapshot: &Snapshot) -> Result<Option<StoredWords>> {
+        LoadedGeneration::words(self, member.id, snapshot).map_err(|error| member.named(error))
+    }
+}
 
 impl Shared {
     pub(super) fn recall(&self, namespace: &Namespace, query: &Query) -> Result<Hits> {
@@ -54,12 +66,7 @@ impl Shared {
         let mut prepared = PreparedQuery::for_several(query, first.id);
         let serving = self.generations.serving();
         prepared.embed(&serving.embedder, |job| self.executor.spawn(Lane::Queries, job))?;
-        let load = |member: &Member| -> Result<LoadedHandle> {
-            let named = |error: Error| error.within(|| format!("namespace {}", member.name));
-            let loaded = serving.load(member.id).map_err(named)?;
-            Ok(loaded)
-        };
-        let searcher = MultiNamespaceSearch::new(&prepared, &members, &load, serving.resources())?;
+        let searcher = MultiNamespaceSearch::new(&prepared, &members, &*serving, serving.resources())?;
         find_hits(&prepared, searcher, &self.store, self.reranker.as_deref())
     }
 

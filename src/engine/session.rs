@@ -392,6 +392,7 @@ impl Engine {
     ) -> Result<Option<Vec<PlacedMessage>>> {
         self.core().refresh(namespace, None).await?;
         let (namespace, session, before) = (namespace.clone(), session.to_owned(), before.map(str::to_owned));
+        let budget = self.read_budget().cloned();
         let messages = move |core: &Core| {
             core.store().in_session(&namespace, &session, |snapshot, id, number| {
                 let end = match &before {
@@ -401,7 +402,7 @@ impl Engine {
                         _ => return Err(no_message_before(&session, before)),
                     },
                 };
-                let mut last = snapshot.history().part(id, number, 0..end, true, page(limit, bytes))?;
+                let mut last = snapshot.history().part(id, number, 0..end, true, page(limit, bytes, budget))?;
                 last.reverse();
                 Ok(Some(last))
             })
@@ -424,11 +425,11 @@ impl Engine {
         bytes: usize,
     ) -> Result<Vec<PlacedMessage>> {
         self.core().refresh(namespace, None).await?;
-        let (namespace, session) = (namespace.clone(), session.to_owned());
+        let (namespace, session, budget) = (namespace.clone(), session.to_owned(), self.read_budget().cloned());
         let first = after.map_or(0, |after| after.saturating_add(1));
         let messages = move |core: &Core| {
             core.store().in_session(&namespace, &session, |snapshot, id, session| {
-                snapshot.history().part(id, session, first..u64::MAX, false, page(limit, bytes))
+                snapshot.history().part(id, session, first..u64::MAX, false, page(limit, bytes, budget))
             })
         };
         self.core().run(Lane::Store, messages).await

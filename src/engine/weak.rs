@@ -82,7 +82,7 @@ impl WeakEngine {
     pub(crate) fn last_messages(&self, key: &BlockKey, limit: usize) -> Result<Vec<Message>> {
         self.visit(|core| {
             let last = core.store().in_session(&key.namespace, &key.session, |snapshot, namespace, session| {
-                snapshot.history().part(namespace, session, 0..u64::MAX, true, page(limit, usize::MAX))
+                snapshot.history().part(namespace, session, 0..u64::MAX, true, page(limit, usize::MAX, None))
             })?;
             Ok(last.into_iter().rev().map(|placed| placed.message).collect())
         })

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     error::{Error, Result},
-    message::{Message, Role, Timestamp},
+    message::{Message, Role, Source, Timestamp},
 };
 
 /// A JSON object, and the message whose metadata it is, if it is metadata.
@@ -24,13 +24,20 @@ pub(crate) enum MessageField {
     Id,
     Session,
     Role,
+    /// Whose words it is, see [`Source`].
+    Source,
     /// Its value is the number of microseconds since 1970.
     CreatedAt,
 }
 
 impl MessageField {
-    const NAMES: [(&str, Self); 4] =
-        [("$id", Self::Id), ("$session", Self::Session), ("$role", Self::Role), ("$created_at", Self::CreatedAt)];
+    const NAMES: [(&str, Self); 5] = [
+        ("$id", Self::Id),
+        ("$session", Self::Session),
+        ("$role", Self::Role),
+        ("$source", Self::Source),
+        ("$created_at", Self::CreatedAt),
+    ];
 
     pub(super) fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
@@ -41,11 +48,19 @@ impl MessageField {
     }
 
     /// Returns the value of the field in a message with these.
-    pub(crate) fn value(self, id: &str, session: &str, role: Role, created_at: Option<i64>) -> Option<Value> {
+    pub(crate) fn value(
+        self,
+        id: &str,
+        session: &str,
+        role: Role,
+        created_at: Option<i64>,
+        metadata: &Map<String, Value>,
+    ) -> Option<Value> {
         match self {
             MessageField::Id => Some(id.into()),
             MessageField::Session => Some(session.into()),
             MessageField::Role => Some(role.as_str().into()),
+            MessageField::Source => Source::of(metadata, role).map(|source| source.as_str().into()),
             MessageField::CreatedAt => created_at.map(Value::from),
         }
     }
@@ -53,7 +68,7 @@ impl MessageField {
     /// Returns the value to compare the field with, or the values. Times may be given as text.
     ///
     /// # Errors
-    /// [`Error::InvalidFilter`]: a text that is no time; an unknown role.
+    /// [`Error::InvalidFilter`]: a text that is no time; an unknown role or source.
     pub(super) fn operand(self, operand: Value) -> Result<Value> {
         match operand {
             Value::Array(operands) => operands.into_iter().map(|operand| self.single(operand)).collect(),
@@ -66,6 +81,9 @@ impl MessageField {
         match (self, operand) {
             (MessageField::CreatedAt, Value::String(time)) => {
                 Ok(time.parse::<Timestamp>().map_err(fault)?.as_micros().into())
+            }
+            (MessageField::Source, Value::String(source)) => {
+                Ok(source.parse::<Source>().map_err(fault)?.as_str().into())
             }
             (MessageField::Role, Value::String(role)) => Ok(role.parse::<Role>().map_err(fault)?.as_str().into()),
             (_, operand) => Ok(operand),
@@ -89,7 +107,7 @@ impl Fields for Message {
     }
 
     fn of_message(&self, field: MessageField) -> Option<Value> {
-        field.value(&self.id, &self.session, self.role, self.created_at.map(Timestamp::as_micros))
+        field.value(&self.id, &self.session, self.role, self.created_at.map(Timestamp::as_micros), &self.metadata)
     }
 }
 

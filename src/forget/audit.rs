@@ -1,9 +1,14 @@
 //! The audit of a database: receipts, each of which has the hash of the one before, and the check of this chain.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ids::hex, message::Timestamp};
+use crate::{error::Result, ids::hex, message::Timestamp};
+
+/// The most problems that are listed, so that a file with another chain is no long answer.
+const MAX_PROBLEMS: usize = 1000;
 
 /// An entry of the audit of a database: something was forgotten, a legal hold was set or released, or the file was
 /// purged.
@@ -185,7 +190,7 @@ pub(super) fn hash(entry: &str) -> String {
     hex(&Sha256::digest(entry))
 }
 
-/// The audit of a database: all entries, and the problems of their chain.
+/// The audit of a database: its entries, and the problems of their chain.
 ///
 /// The check finds entries that were changed, removed or moved, and a missing end of the chain. It cannot find that
 /// somebody rewrote the whole chain: to exclude that, keep the hash of an entry elsewhere, and look it up with
@@ -196,7 +201,7 @@ pub(super) fn hash(entry: &str) -> String {
 pub struct Audit {
     /// The entries, oldest first. An entry that cannot be read is left out and reported as a problem.
     pub entries: Vec<Receipt>,
-    /// The problems, one line each. The chain is sound if there are none.
+    /// The first 1,000 problems, one line each. The chain is sound if there are none.
     pub problems: Vec<String>,
 }
 
@@ -213,48 +218,61 @@ struct StoredEntry {
 }
 
 impl Audit {
-    /// Reads and checks stored entries, in the order of their numbers. `entries` and `last` are the number of entries and
-    /// the last hash, which the store records beside the chain.
-    pub(crate) fn check(stored: impl IntoIterator<Item = ChainedEntry>, entries: u64, last: &str) -> Self {
-        let mut audit = Audit::default();
+    /// Reads and checks all stored entries, in the order of their numbers, and keeps those whose numbers are in `kept`. `entries` and
+    /// `last` are the number of entries and the last hash, which the store records beside the chain.
+    pub(crate) fn check(
+        stored: impl IntoIterator<Item = Result<ChainedEntry>>,
+        kept: Range<u64>,
+        entries: u64,
+        last: &str,
+    ) -> Result<Self> {
+        let (mut audit, mut purges) = (Audit::default(), Vec::new());
         let (mut next, mut before) = (0, no_hash());
-        for (sequence, entry, own) in stored {
+        for stored in stored {
+            let (sequence, entry, own) = stored?;
             if sequence != next {
-                audit.problems.push(format!("entry {next} is missing"));
+                audit.problem(format!("entry {next} is missing"));
             }
             next = sequence + 1;
             if hash(&entry) != own {
-                audit.problems.push(format!("entry {sequence} was changed: its hash is not {own}"));
+                audit.problem(format!("entry {sequence} was changed: its hash is not {own}"));
             }
             let read = serde_json::from_str(&entry).ok().and_then(|StoredEntry { sequence, at, event, previous }| {
                 Some(Receipt { sequence, at: at.parse().ok()?, event, previous, hash: own.clone(), purged_at: None })
             });
             match read {
-                None => audit.problems.push(format!("entry {sequence} cannot be read")),
+                None => audit.problem(format!("entry {sequence} cannot be read")),
                 Some(receipt) => {
                     if receipt.sequence != sequence || receipt.previous != before {
-                        audit.problems.push(format!("entry {sequence} does not follow the entry before it"));
+                        audit.problem(format!("entry {sequence} does not follow the entry before it"));
                     }
-                    audit.entries.push(receipt);
+                    if let AuditEvent::Purge { covers } = receipt.event {
+                        purges.push((covers, receipt.at));
+                    }
+                    if kept.contains(&sequence) {
+                        audit.entries.push(receipt);
+                    }
                 }
             }
             before = own;
         }
         // An audit without entries has no last hash.
         if next != entries || (entries > 0 && before != last) {
-            audit.problems.push(format!("the chain ends at entry {next}, and {entries} were written"));
+            audit.problem(format!("the chain ends at entry {next}, and {entries} were written"));
         }
-        audit.set_purges();
-        audit
+        audit.set_purges(&purges);
+        Ok(audit)
     }
 
-    /// Sets the time of the first later purge in each entry of [`AuditEvent::Forget`].
-    fn set_purges(&mut self) {
-        let purge = |entry: &Receipt| match entry.event {
-            AuditEvent::Purge { covers } => Some((covers, entry.at)),
-            _ => None,
-        };
-        let purges: Vec<(u64, Timestamp)> = self.entries.iter().filter_map(purge).collect();
+    fn problem(&mut self, line: String) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(line);
+        }
+    }
+
+    /// Sets the time of the first later purge in each entry of [`AuditEvent::Forget`]. Of each purge, the entries that it covers and its
+    /// time are given.
+    fn set_purges(&mut self, purges: &[(u64, Timestamp)]) {
         for entry in &mut self.entries {
             if let AuditEvent::Forget { .. } = entry.event {
                 // Purges are in the order of their times, and a later purge covers more entries.
@@ -292,7 +310,7 @@ mod tests {
     }
 
     fn problems(chain: Vec<ChainedEntry>, entries: u64, last: &str) -> usize {
-        Audit::check(chain, entries, last).problems.len()
+        Audit::check(chain.into_iter().map(Ok), 0..u64::MAX, entries, last).unwrap().problems.len()
     }
 
     #[test]

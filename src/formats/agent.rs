@@ -9,7 +9,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::{place::namespace_of, reader::Found};
+use super::{
+    place::place_of,
+    reader::{Found, ReadOptions},
+};
 use crate::{
     error::Result,
     ids::Namespace,
@@ -200,6 +203,7 @@ pub(super) struct Transcript {
     pub(super) held: Vec<Held>,
     /// The namespaces of the sessions that were met: of the folder in which each began.
     places: Vec<(String, Namespace)>,
+    is_of_another_machine: bool,
 }
 
 /// The place of an item in a transcript, and what its messages have in common.
@@ -215,13 +219,17 @@ pub(super) struct Item<'a> {
 }
 
 impl Transcript {
+    pub(super) fn new(options: &ReadOptions) -> Self {
+        Transcript { is_of_another_machine: options.is_of_another_machine, ..Transcript::default() }
+    }
+
     /// Returns the namespace of a session: that of the folder in which it began.
     pub(super) fn place(&mut self, session: &str, folder: Option<&str>) -> Result<Option<Namespace>> {
         if let Some((_, namespace)) = self.places.iter().find(|(known, _)| known == session) {
             return Ok(Some(namespace.clone()));
         }
         let Some(folder) = folder else { return Ok(None) };
-        let namespace = namespace_of(Path::new(folder))?;
+        let namespace = place_of(Path::new(folder), self.is_of_another_machine)?;
         self.places.push((session.to_owned(), namespace.clone()));
         Ok(Some(namespace))
     }

@@ -4,6 +4,7 @@
 //! A session begins with its local time, the only one in the file.
 
 use jiff::civil::DateTime;
+use sha2::{Digest, Sha256};
 
 use super::{
     json::Lines,
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    ids::hex,
     message::{Role, Timestamp},
 };
 
@@ -46,6 +48,10 @@ struct Chat<'f> {
     /// The lines of the message that is being read, and whose they are.
     role: Role,
     text: Vec<String>,
+    /// A hash of the session up to now, and up to the first line of the message that is being read. It is the message's id, so
+    /// that one of which a torn file had half is replaced by the whole.
+    hash: Sha256,
+    id: Sha256,
     /// Whether the lines are the model's thoughts.
     is_thought: bool,
 }
@@ -53,8 +59,17 @@ struct Chat<'f> {
 impl Reader for Aider {
     fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
         let lines = Some(Lines::with_blank_ones(file));
-        let (session, text) = (String::new(), Vec::new());
-        Box::new(Chat { lines, options: &self.options, session, time: None, role: Role::User, text, is_thought: false })
+        Box::new(Chat {
+            lines,
+            options: &self.options,
+            session: String::new(),
+            time: None,
+            role: Role::User,
+            text: Vec::new(),
+            hash: Sha256::new(),
+            id: Sha256::new(),
+            is_thought: false,
+        })
     }
 }
 
@@ -71,7 +86,7 @@ impl Iterator for Chat<'_> {
         Some(line.map(|line| {
             let mut found = Found { line: line.number, bytes_read: line.bytes_read, ..Found::default() };
             match line.text {
-                Ok(text) => self.read(text.trim_end_matches(['\r', '\n']), &mut found),
+                Ok(text) => self.read(&text, &mut found),
                 Err(reason) => found.notes.push(format!("line {} was left out: {reason}", line.number)),
             }
             found
@@ -81,22 +96,29 @@ impl Iterator for Chat<'_> {
 
 impl Chat<'_> {
     /// Reads a line. A prompt ends at a blank one.
-    fn read(&mut self, line: &str, found: &mut Found) {
+    fn read(&mut self, text: &str, found: &mut Found) {
+        let line = text.trim_end_matches(['\r', '\n']);
         if let Some(time) = line.strip_prefix(START) {
             self.end(found);
             let local: Option<DateTime> = time.trim().replace(' ', "T").parse().ok();
             self.time = local.and_then(|local| self.options.zone().moment(local));
             self.session = format!("aider {}", time.trim());
             self.is_thought = false;
+            self.hash = Sha256::new();
             return;
         }
-        let own = line.strip_suffix(END);
+        // The last line of a torn file has no end, and may have half of a mark alone.
+        let is_torn = line.len() == text.len();
+        if is_torn && [START, TYPED, PRINTED].iter().any(|mark| mark.starts_with(line)) {
+            return;
+        }
+        let own = line.strip_suffix(END).or(is_torn.then_some(line));
         if let Some(typed) = own.and_then(|line| line.strip_prefix(TYPED)) {
             if self.role != Role::User {
                 self.end(found);
                 self.role = Role::User;
             }
-            self.text.push(typed.to_owned());
+            self.push(typed);
         } else if own.is_some_and(|line| line.starts_with(PRINTED)) || line.is_empty() && self.role == Role::User {
             self.end(found);
         } else {
@@ -106,10 +128,20 @@ impl Chat<'_> {
             }
             self.is_thought |= line.starts_with(THOUGHTS[0]);
             if !self.is_thought {
-                self.text.push(line.to_owned());
+                self.push(line);
             }
             self.is_thought &= !line.starts_with(THOUGHTS[1]);
         }
+        self.hash.update(line);
+        self.hash.update("\n");
+    }
+
+    /// Adds a line to the message that is being read.
+    fn push(&mut self, line: &str) {
+        if self.text.iter().all(|line| line.is_empty()) {
+            self.id = self.hash.clone();
+        }
+        self.text.push(line.to_owned());
     }
 
     /// Ends the message that is being read.
@@ -120,7 +152,8 @@ impl Chat<'_> {
         // A command with a question, such as `/ask`, is followed by the question alone.
         let is_command = role == Role::User && (text.starts_with(['/', '!']) || text == "<blank>");
         let (time, parts) = (self.time, vec![text_part(if is_command { "" } else { text })]);
-        let said = Said { role, parts, time, ..Said::by_user(self.session.as_str(), "") };
+        let id = Some(hex(&self.id.clone().finalize()[..16]));
+        let said = Said { role, parts, time, id, ..Said::by_user(self.session.as_str(), "") };
         found.messages.extend(said.into_line(self.options).map(Ok));
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn is_langchain(value: &Value) -> bool {
     any_message(value, "messages", |message| {
         let kind = message["type"].as_str().unwrap_or_default();
         let is_type = LANGCHAIN_TYPES.contains(&kind) || kind.ends_with("MessageChunk");
-        let is_flat = message.get("content").is_some() && message.get("role").is_none();
+        let is_flat = message.get("content").is_some() && (message.get("role").is_none() || kind == "chat");
         let is_dumped = message["lc"].is_number() && message["kwargs"].is_object();
         is_dumped || is_type && (message["data"].is_object() || is_flat)
     })
@@ -97,6 +97,9 @@ pub(super) fn gemini(options: &ReadOptions) -> Box<dyn ValueReader> {
     each(move |value, found| conversation(&value, "contents", is_session_given, from_gemini(&value), found))
 }
 
+/// Where a line of a batch has a request, and a line of its results an answer or an error.
+const ANTHROPIC_BODIES: [&str; 3] = ["/params/messages", "/result/message", "/result/error"];
+
 /// Whether a value has what only Anthropic's format has.
 pub(super) fn is_anthropic(value: &Value) -> bool {
     let is_block = |block: &Value| match block["type"].as_str() {
@@ -108,12 +111,28 @@ pub(super) fn is_anthropic(value: &Value) -> bool {
     let has_block = |message: &Value| message["content"].as_array().is_some_and(|blocks| blocks.iter().any(is_block));
     let is_answer = value["type"] == "message" && value["stop_reason"].is_string();
     let has_system = value["messages"].is_array() && !value["system"].is_null();
-    is_answer || has_system || any_message(value, "messages", has_block)
+    let has_body = value["custom_id"].is_string() && ANTHROPIC_BODIES.iter().any(|body| value.pointer(body).is_some());
+    is_answer || has_system || has_body || any_message(value, "messages", has_block)
 }
 
 pub(super) fn anthropic(options: &ReadOptions) -> Box<dyn ValueReader> {
     let is_session_given = options.session.is_some();
-    each(move |value, found| conversation(&value, "messages", is_session_given, from_anthropic(&value), found))
+    each(move |value, found| read_anthropic(&value, is_session_given, found))
+}
+
+fn read_anthropic(value: &Value, is_session_given: bool, found: &mut Found) {
+    let Some(id) = value["custom_id"].as_str() else {
+        return conversation(value, "messages", is_session_given, from_anthropic(value), found);
+    };
+    let [params, message, _] = ANTHROPIC_BODIES.map(|body| value.pointer(body));
+    let Some(body) = params.map_or(message, |_| value.get("params")) else {
+        return found.notes.push(format!("the request {id:?} failed: {}", value["result"]));
+    };
+    let first = found.messages.len();
+    conversation(body, "messages", true, from_anthropic(body), found);
+    for line in found.messages[first..].iter_mut().flatten() {
+        id.clone_into(&mut line.message.session);
+    }
 }
 
 /// Whether a value is a message or a conversation, in one of the forms that [`Chat::of`] knows.
@@ -139,6 +158,9 @@ pub(super) fn openai(options: &ReadOptions) -> Box<dyn ValueReader> {
         Value::Array(values) if values.iter().any(Chat::is_of) => {
             values.into_iter().for_each(|value| Chat::of(value, is_session_given).read(found));
         }
+        // A plain message may be of either format, so that only a later one tells.
+        Value::Array(ref values) if values.iter().any(is_anthropic) => read_anthropic(&value, is_session_given, found),
+        value if is_anthropic(&value) => read_anthropic(&value, is_session_given, found),
         value => Chat::of(value, is_session_given).read(found),
     })
 }

@@ -54,9 +54,10 @@ fn conversation(value: &Value) -> Vec<Said> {
     let by_id: HashMap<&str, &Value> =
         messages.iter().filter_map(|message| Some((message["uuid"].as_str()?, *message))).collect();
     let parent = |message: &Value| message["parent_message_uuid"].as_str().filter(|id| *id != ROOT).map(str::to_owned);
+    let has_parents = messages.iter().any(|message| message["parent_message_uuid"].is_string());
     let last = value["current_leaf_message_uuid"].as_str().and_then(|id| by_id.get(id).copied());
     let mut shown = messages.clone();
-    if let Some(last) = last.or(messages.last().copied()).filter(|_| messages.iter().any(|one| parent(one).is_some())) {
+    if let Some(last) = last.or(messages.last().copied()).filter(|_| has_parents) {
         shown = vec![last];
         while let Some(before) = parent(shown[shown.len() - 1]).and_then(|id| by_id.get(id.as_str()).copied())
             && shown.len() < messages.len()
@@ -91,7 +92,8 @@ fn said(session: &str, message: &Value) -> Said {
 
 /// Reads what the model wrote about the person from all conversations, and from those of each project.
 fn memories(value: &Value) -> Vec<Said> {
-    let all = filled(&value["conversations_memory"]).map(|text| ("all", text));
+    let account = value["account_uuid"].as_str().unwrap_or("all");
+    let all = filled(&value["conversations_memory"]).map(|text| (account, text));
     let projects = value["project_memories"].as_object().into_iter().flatten();
     let projects = projects.filter_map(|(project, text)| Some((project.as_str(), filled(text)?)));
     all.into_iter()

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::{
     agent::{Held, Item, Said, Transcript, add_answer, add_call, add_output, add_text, answered, said},
-    reader::{Found, ReadOptions, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, ValueReader},
+    said::filled,
 };
 use crate::message::Role;
 
@@ -34,7 +35,8 @@ pub(super) fn is_line(value: &Value) -> bool {
 }
 
 pub(super) fn reader(options: &ReadOptions) -> Box<dyn ValueReader> {
-    Box::new(ClaudeCode { tool_output: options.tool_output, ..ClaudeCode::default() })
+    let (tool_output, transcript) = (options.tool_output, Transcript::new(options));
+    Box::new(ClaudeCode { tool_output, transcript, ..ClaudeCode::default() })
 }
 
 #[derive(Default)]
@@ -92,7 +94,7 @@ impl ValueReader for ClaudeCode {
         self.transcript.hold(&item, said, found);
     }
 
-    fn end(&mut self) -> VecDeque<Found> {
+    fn end(&mut self, _: &mut EarlierFiles) -> VecDeque<Found> {
         let removed = self.taken_back();
         self.transcript.end(|held| removed.contains(&held.node))
     }
@@ -109,7 +111,7 @@ impl ClaudeCode {
         let mut is_prompt = false;
         for block in blocks {
             if block["type"] == "tool_result" {
-                self.result(block, &line["toolUseResult"], said);
+                self.result(block, line, said);
             } else if let Some(plan) = line["planContent"].as_str() {
                 // The model's plan, to which the person agreed.
                 add_answer(said, plan, "");
@@ -151,7 +153,8 @@ impl ClaudeCode {
     }
 
     /// Reads the result of a call, which may be the answer of the person.
-    fn result(&mut self, block: &Value, more: &Value, said: &mut Said) {
+    fn result(&mut self, block: &Value, line: &Value, said: &mut Said) {
+        let more = &line["toolUseResult"];
         let text = match &block["content"] {
             Value::String(text) => text.clone(),
             Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
@@ -162,7 +165,8 @@ impl ClaudeCode {
         let (name, input) = asked.unwrap_or_default();
         let plan = input["plan"].as_str().or(more["plan"].as_str()).unwrap_or_default();
         if block["is_error"] == true {
-            if let Some(words) = refusal(&text) {
+            // Newer versions have the words alone, too.
+            if let Some(words) = filled(&line["userFeedback"]).or_else(|| refusal(&text)) {
                 let questions = input["questions"].as_array().into_iter().flatten();
                 let questions: Vec<&str> = questions.filter_map(|question| question["question"].as_str()).collect();
                 let question = if name == "ExitPlanMode" { plan.to_owned() } else { questions.join("\n") };

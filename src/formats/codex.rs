@@ -1,7 +1,8 @@
 //! Rollouts of Codex: items of OpenAI's Responses API, after the session's id and folder.
 //!
 //! A session that was forked off, or continued in a new file, begins with a copy of the lines of another, which all have the
-//! time of the copy. Their messages are those of the other session, so that they are stored once.
+//! time of the copy. Their messages are those of the other session, so that they are stored once. Newer versions copy nothing:
+//! lines have numbers, and a session that went back to before one continues in a second file, which names that line.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,9 +10,9 @@ use serde_json::Value;
 
 use super::{
     agent::{Item, Said, Transcript, add_answer, add_call, add_output, add_text, answered, said, within},
-    reader::{Found, ReadOptions, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, ValueReader},
 };
-use crate::message::{Role, Timestamp};
+use crate::message::{Message, MessageLine, Role, Timestamp};
 
 /// The longest time between two lines of a copy, in microseconds.
 const COPY_GAP: i64 = 250_000;
@@ -27,7 +28,8 @@ pub(super) fn is_line(value: &Value) -> bool {
 }
 
 pub(super) fn reader(options: &ReadOptions) -> Box<dyn ValueReader> {
-    Box::new(Codex { tool_output: options.tool_output, ..Codex::default() })
+    let (tool_output, transcript) = (options.tool_output, Transcript::new(options));
+    Box::new(Codex { tool_output, transcript, ..Codex::default() })
 }
 
 #[derive(Default)]
@@ -67,12 +69,26 @@ struct Session {
     began: Option<Timestamp>,
     /// Number of messages that were read.
     messages: usize,
+    /// The number of the line from which on earlier files of the session were taken back.
+    continued_from: Option<u64>,
 }
 
 impl Session {
     fn new(item: &Value, time: Option<Timestamp>) -> Self {
         let text = |field: &str| item[field].as_str().map(str::to_owned);
-        Session { id: text("id").unwrap_or_default(), folder: text("cwd"), began: time, messages: 0 }
+        let base = &item["history_base"];
+        let continued_from = base["end_ordinal_exclusive"].as_u64().filter(|_| base["thread_id"] == item["id"]);
+        Session { id: text("id").unwrap_or_default(), folder: text("cwd"), began: time, messages: 0, continued_from }
+    }
+
+    /// Returns the id of the next message. A rollout only grows, and a copy has the same messages, so a message keeps its
+    /// number.
+    fn next_id(&mut self) -> String {
+        self.messages += 1;
+        match self.continued_from {
+            Some(line) => format!("{line}/{}/{}", self.began.map_or(0, Timestamp::as_micros), self.messages),
+            None => self.messages.to_string(),
+        }
     }
 }
 
@@ -94,12 +110,34 @@ impl ValueReader for Codex {
         match (kind, item["type"].as_str()) {
             ("event_msg", Some("thread_rolled_back")) => self.roll_back(item["num_turns"].as_u64().unwrap_or(0)),
             ("session_meta" | "event_msg" | "turn_context" | "compacted" | "", _) => {}
-            _ => self.item(item, &line["timestamp"], found),
+            _ => self.item(item, &line, found),
         }
     }
 
-    fn end(&mut self) -> VecDeque<Found> {
-        self.transcript.end(|held| held.node == ROLLED_BACK)
+    fn end(&mut self, earlier: &mut EarlierFiles) -> VecDeque<Found> {
+        let (began, from) = (self.own.began, self.own.continued_from);
+        let session = earlier.entry(self.own.id.clone()).or_default();
+        // The files of a session may come in any order.
+        let later = session.replaced.iter().filter(|(other, _)| *other > began);
+        let end = later.map(|(_, from)| *from).min().unwrap_or(u64::MAX);
+        session.replaced.extend(from.map(|from| (began, from)));
+        let is_replaced = |(other, number, _): &(Option<Timestamp>, u64, MessageLine)| {
+            *other < began && from.is_some_and(|from| *number >= from)
+        };
+        let removed: Vec<_> = session.messages.extract_if(.., |message| is_replaced(message)).collect();
+        session.messages.extend(self.transcript.held.iter().filter_map(|held| {
+            let MessageLine { namespace, message, has_id } = held.message.as_ref().ok()?;
+            let message = Message { session: message.session.clone(), ..Message::user("").with_id(&message.id) };
+            let number = held.node.parse::<u64>().ok().filter(|number| *number < end)?;
+            Some((began, number, MessageLine { namespace: namespace.clone(), message, has_id: *has_id }))
+        }));
+        let is_after_end = |node: &str| node.parse::<u64>().is_ok_and(|number| number >= end);
+        let mut found = self.transcript.end(|held| held.node == ROLLED_BACK || is_after_end(&held.node));
+        if !removed.is_empty() {
+            let removed = removed.into_iter().map(|(.., line)| line).collect();
+            found.push_back(Found { removed, ..Found::default() });
+        }
+        found
     }
 }
 
@@ -140,7 +178,7 @@ impl Codex {
         }
     }
 
-    fn item(&mut self, item: &Value, time: &Value, found: &Found) {
+    fn item(&mut self, item: &Value, line: &Value, found: &Found) {
         let mut said = Said::new();
         let mut is_prompt = false;
         let mut id = None;
@@ -155,17 +193,17 @@ impl Codex {
                 if !matches!(role, Some("user" | "assistant")) {
                     return;
                 }
-                // A rollout only grows, and a copy has the same messages, so a message keeps its number.
-                session.messages += 1;
-                id = Some(session.messages.to_string());
-                for part in item["content"].as_array().into_iter().flatten() {
+                id = Some(session.next_id());
+                for (at, part) in item["content"].as_array().into_iter().flatten().enumerate() {
                     let Some(text) = part["text"].as_str() else { continue };
                     if session.folder.is_none() && text.trim_start().starts_with("<environment_context>") {
                         session.folder = within(text, "cwd").map(str::to_owned);
                     }
                     match role {
                         Some("user") => {
-                            if let Some(text) = self::said(text, false) {
+                            let author = is_person(item, at);
+                            let text = self::said(text, author == Some(true));
+                            if let Some(text) = text.filter(|_| author != Some(false)) {
                                 add_text(&mut said, Role::User, text);
                                 is_prompt = true;
                             }
@@ -207,7 +245,8 @@ impl Codex {
         let id = id.or_else(|| (!call_id.is_empty()).then(|| call_id.to_owned()));
         let (session, folder) = (&*session.id, session.folder.as_deref());
         let id = id.as_deref().filter(|_| !session.is_empty());
-        let item = Item { session, folder, id, time, node: "", is_prompt };
+        let number = line["ordinal"].as_u64().map(|number| number.to_string()).unwrap_or_default();
+        let item = Item { session, folder, id, time: &line["timestamp"], node: &number, is_prompt };
         self.transcript.hold(&item, said, found);
     }
 
@@ -221,6 +260,14 @@ impl Codex {
             held[*first..].iter_mut().for_each(|held| held.node = ROLLED_BACK.to_owned());
         }
     }
+}
+
+/// Whether a person wrote a part of an item in the user's name. `None`: the item does not say.
+fn is_person(item: &Value, part: usize) -> Option<bool> {
+    let notes = &item["internal_chat_message_metadata_passthrough"];
+    let author = notes["content_item_metadata"][part]["provenance"]["type"].as_str();
+    let kind = notes["content_item_kinds"][part].as_str().filter(|kind| *kind != "unknown");
+    author.map(|author| author == "user").or_else(|| kind.map(|kind| kind.starts_with("user.")))
 }
 
 /// Adds the questions of a call and their answers: `{"answers": {ID: {"answers": [...]}}}`.

@@ -7,13 +7,15 @@ use serde_json::Value;
 #[cfg(doc)]
 use super::source::Source;
 use super::{
-    aider, chats, claude_ai, claude_code, codex, gemini_cli, gemini_takeout, group_chats, irc,
+    aider, chats, claude_ai, claude_code, codex,
+    database::Database,
+    gemini_cli, gemini_takeout, group_chats, irc,
     json::{JsonReader, JsonShape},
-    mail, opencode, own,
-    reader::{Found, ReadOptions, Reader, ValueReader},
+    langgraph, mail, opencode, own,
+    reader::{DerivedIds, EarlierFiles, Found, ReadOptions, Reader, Rows, ValueReader},
     sample::Sample,
     slack,
-    source::SourceFile,
+    source::{LINE_MEMORY, SourceFile},
     whatsapp,
 };
 use crate::{
@@ -36,7 +38,7 @@ pub struct Format {
     pub session: &'static str,
     /// Writes messages in this format.
     pub write: Option<fn(&[Message]) -> Value>,
-    kind: Kind,
+    kinds: &'static [Kind],
 }
 
 /// How files of a format are recognized and read.
@@ -54,7 +56,15 @@ enum Kind {
         is: fn(&Sample) -> bool,
         reader: fn(&ReadOptions) -> Box<dyn Reader>,
     },
+    /// A SQLite database.
+    Database {
+        /// The tables by which it is recognized.
+        tables: &'static [&'static str],
+        read: ReadDatabase,
+    },
 }
+
+type ReadDatabase = fn(Database, &ReadOptions) -> Result<Rows<'static>>;
 
 /// All formats, in the order in which they are tried on a file whose format is unknown.
 pub static FORMATS: &[Format] = &[
@@ -64,7 +74,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the line's, or `default`",
         write: None,
-        kind: Kind::File { is: own::is_file, reader: own::reader },
+        kinds: &[Kind::File { is: own::is_file, reader: own::reader }],
     },
     Format {
         name: "claude-code",
@@ -72,7 +82,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the transcript's",
         write: None,
-        kind: Kind::Json { is: claude_code::is_line, reader: claude_code::reader, shape: JsonShape::Log },
+        kinds: &[Kind::Json { is: claude_code::is_line, reader: claude_code::reader, shape: JsonShape::Log }],
     },
     Format {
         name: "codex",
@@ -80,7 +90,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".jsonl"],
         session: "the rollout's",
         write: None,
-        kind: Kind::Json { is: codex::is_line, reader: codex::reader, shape: JsonShape::Log },
+        kinds: &[Kind::Json { is: codex::is_line, reader: codex::reader, shape: JsonShape::Log }],
     },
     Format {
         name: "chatgpt",
@@ -88,7 +98,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the conversation's id",
         write: None,
-        kind: Kind::Json { is: chats::is_chatgpt, reader: chats::chatgpt, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: chats::is_chatgpt, reader: chats::chatgpt, shape: JsonShape::Elements }],
     },
     Format {
         name: "claude-ai",
@@ -96,15 +106,18 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the conversation's id, `memories`, or the project's id",
         write: None,
-        kind: Kind::Json { is: claude_ai::is_value, reader: claude_ai::reader, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: claude_ai::is_value, reader: claude_ai::reader, shape: JsonShape::Elements }],
     },
     Format {
         name: "gemini-takeout",
-        title: "`MyActivity.json` of Gemini Apps in Google Takeout",
-        endings: &[".json"],
-        session: "prompts within an hour of each other",
+        title: "`MyActivity.json` or `MyActivity.html` of Gemini Apps in Google Takeout",
+        endings: &[".json", ".html"],
+        session: "the conversation's id, or prompts within an hour of each other",
         write: None,
-        kind: Kind::Json { is: gemini_takeout::is_value, reader: gemini_takeout::reader, shape: JsonShape::Elements },
+        kinds: &[
+            Kind::File { is: gemini_takeout::is_html, reader: gemini_takeout::html },
+            Kind::Json { is: gemini_takeout::is_value, reader: gemini_takeout::reader, shape: JsonShape::Elements },
+        ],
     },
     Format {
         name: "whatsapp",
@@ -112,7 +125,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".txt", ".zip"],
         session: "the chat's name",
         write: None,
-        kind: Kind::File { is: whatsapp::is_file, reader: whatsapp::reader },
+        kinds: &[Kind::File { is: whatsapp::is_file, reader: whatsapp::reader }],
     },
     Format {
         name: "slack",
@@ -120,7 +133,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".zip"],
         session: "the channel's name, and a thread's first time",
         write: None,
-        kind: Kind::File { is: slack::is_file, reader: slack::reader },
+        kinds: &[Kind::File { is: slack::is_file, reader: slack::reader }],
     },
     Format {
         name: "telegram",
@@ -128,7 +141,11 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the chat's name and id",
         write: None,
-        kind: Kind::Json { is: group_chats::is_telegram, reader: group_chats::telegram, shape: JsonShape::Elements },
+        kinds: &[Kind::Json {
+            is: group_chats::is_telegram,
+            reader: group_chats::telegram,
+            shape: JsonShape::Elements,
+        }],
     },
     Format {
         name: "discord",
@@ -136,15 +153,18 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the server's and the channel's name",
         write: None,
-        kind: Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements }],
     },
     Format {
         name: "opencode",
-        title: "`opencode export`",
-        endings: &[".json"],
+        title: "opencode's database, `~/.local/share/opencode/opencode.db`, and `opencode export`",
+        endings: &[".db", ".json"],
         session: "the session's id",
         write: None,
-        kind: Kind::Json { is: opencode::is_value, reader: opencode::reader, shape: JsonShape::Elements },
+        kinds: &[
+            Kind::Database { tables: &["session", "message", "part"], read: opencode::read_database },
+            Kind::Json { is: opencode::is_value, reader: opencode::reader, shape: JsonShape::Elements },
+        ],
     },
     Format {
         name: "gemini-cli",
@@ -152,7 +172,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "the session's id",
         write: None,
-        kind: Kind::Json { is: gemini_cli::is_value, reader: gemini_cli::reader, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: gemini_cli::is_value, reader: gemini_cli::reader, shape: JsonShape::Elements }],
     },
     Format {
         name: "aider",
@@ -160,7 +180,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".md"],
         session: "the time at which the session began",
         write: None,
-        kind: Kind::File { is: aider::is_file, reader: aider::reader },
+        kinds: &[Kind::File { is: aider::is_file, reader: aider::reader }],
     },
     Format {
         name: "zulip",
@@ -168,7 +188,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the stream and the topic",
         write: None,
-        kind: Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements }],
     },
     Format {
         name: "matrix",
@@ -176,15 +196,15 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the room's name",
         write: None,
-        kind: Kind::Json { is: group_chats::is_matrix, reader: group_chats::matrix, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: group_chats::is_matrix, reader: group_chats::matrix, shape: JsonShape::Elements }],
     },
     Format {
         name: "irc",
-        title: "logs of IRC clients, with the date in the file's name",
+        title: "logs of IRC clients, with the date in the file's name or in the log",
         endings: &[".log", ".txt"],
-        session: "the rest of the file's name",
+        session: "the rest of the file's name, or the folder's",
         write: None,
-        kind: Kind::File { is: irc::is_file, reader: irc::reader },
+        kinds: &[Kind::File { is: irc::is_file, reader: irc::reader }],
     },
     Format {
         name: "mbox",
@@ -192,7 +212,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".mbox"],
         session: "the subject",
         write: None,
-        kind: Kind::File { is: mail::is_file, reader: mail::reader },
+        kinds: &[Kind::File { is: mail::is_file, reader: mail::reader }],
     },
     Format {
         name: "langchain",
@@ -200,7 +220,15 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: None,
-        kind: Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Lists },
+        kinds: &[Kind::Json { is: chats::is_langchain, reader: chats::langchain, shape: JsonShape::Lists }],
+    },
+    Format {
+        name: "langgraph",
+        title: "checkpoints of LangGraph in SQLite, by `SqliteSaver` or `AsyncSqliteSaver`",
+        endings: &[".sqlite", ".db"],
+        session: "the thread's id",
+        write: None,
+        kinds: &[Kind::Database { tables: &["checkpoints", "writes"], read: langgraph::read }],
     },
     Format {
         name: "llamaindex",
@@ -208,7 +236,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`, or the store's key",
         write: None,
-        kind: Kind::Json { is: chats::is_llamaindex, reader: chats::llamaindex, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: chats::is_llamaindex, reader: chats::llamaindex, shape: JsonShape::Elements }],
     },
     Format {
         name: "mem0",
@@ -216,7 +244,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`run_id`, or `mem0`",
         write: None,
-        kind: Kind::Json { is: chats::is_mem0, reader: chats::mem0, shape: JsonShape::Elements },
+        kinds: &[Kind::Json { is: chats::is_mem0, reader: chats::mem0, shape: JsonShape::Elements }],
     },
     Format {
         name: "gemini",
@@ -224,15 +252,15 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: Some(to_gemini),
-        kind: Kind::Json { is: chats::is_gemini, reader: chats::gemini, shape: JsonShape::Lists },
+        kinds: &[Kind::Json { is: chats::is_gemini, reader: chats::gemini, shape: JsonShape::Lists }],
     },
     Format {
         name: "anthropic",
-        title: "requests, answers and `messages` of Anthropic's Messages API",
+        title: "requests, answers, batches and `messages` of Anthropic's Messages API",
         endings: &[".json", ".jsonl"],
         session: "`default`",
         write: Some(to_anthropic),
-        kind: Kind::Json { is: chats::is_anthropic, reader: chats::anthropic, shape: JsonShape::Lists },
+        kinds: &[Kind::Json { is: chats::is_anthropic, reader: chats::anthropic, shape: JsonShape::Lists }],
     },
     Format {
         name: "openai",
@@ -241,7 +269,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json", ".jsonl"],
         session: "`default`; of a conversation in one value its id, `custom_id`, or a hash",
         write: Some(|messages| to_openai(messages).into()),
-        kind: Kind::Json { is: chats::is_openai, reader: chats::openai, shape: JsonShape::Lists },
+        kinds: &[Kind::Json { is: chats::is_openai, reader: chats::openai, shape: JsonShape::Lists }],
     },
 ];
 
@@ -251,41 +279,100 @@ impl Format {
         FORMATS.iter().find(|format| format.name == name)
     }
 
-    /// Finds the format of a file by its first bytes. Returns `None` if it has that of none.
+    /// Finds the format of a file by its first bytes. Returns `None` if it has that of none. A database is known by its
+    /// tables, which may be anywhere in it: [`SourceFile::format`] finds its format.
     pub fn detect(head: &[u8]) -> Option<&'static Format> {
         let sample = Sample::new(head);
-        let is_file = |format: &&Format| matches!(format.kind, Kind::File { is, .. } if is(&sample));
+        let is_file = |format: &&Format| format.kinds.iter().any(|kind| kind.is_file(&sample));
         let has_value = |value: &Value| FORMATS.iter().find(|format| format.is_value(value));
         FORMATS.iter().find(is_file).or_else(|| sample.values.iter().find_map(has_value))
     }
 
     /// Returns true if a coding agent writes the files while it works. Their messages have the namespace of its folder.
     pub fn is_log(&self) -> bool {
-        matches!(self.kind, Kind::Json { shape: JsonShape::Log, .. })
-    }
-
-    /// Returns the format of a file that has nothing of this one at its beginning, if it is known.
-    fn other_of(&self, head: &[u8]) -> Option<&'static Format> {
-        let Kind::Json { is, .. } = self.kind else { return None };
-        let has_own = Sample::new(head).values.iter().any(is);
-        // A plain message may be of any of these.
-        let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
-        Format::detect(head).filter(|other| !(has_own || is_broad(self) && is_broad(other)))
+        self.kinds.iter().any(|kind| matches!(kind, Kind::Json { shape: JsonShape::Log, .. }))
     }
 
     /// Whether a JSON value is of this format.
     fn is_value(&self, value: &Value) -> bool {
-        matches!(self.kind, Kind::Json { is, .. } if is(value))
+        self.kinds.iter().any(|kind| matches!(kind, Kind::Json { is, .. } if is(value)))
+    }
+
+    /// Returns the format that a file has in the place of this one, if it is known.
+    fn other_of(&self, sample: &Sample<'_>, head: &[u8]) -> Option<&'static Format> {
+        let is_json = self.kinds.iter().any(|kind| matches!(kind, Kind::Json { .. }));
+        let has_own = self.kinds.iter().any(|kind| kind.is_file(sample))
+            || sample.values.iter().any(|value| self.is_value(value));
+        // A plain message may be of any of these.
+        let is_broad = |format: &Format| ["mnemon", "openai", "anthropic"].contains(&format.name);
+        // Other files than JSON are of no format for sure.
+        Format::detect(head).filter(|other| is_json && !(has_own || is_broad(self) && is_broad(other)))
+    }
+
+    /// Returns which of the kinds of files of this format one is that is no database.
+    fn kind_of(&self, sample: &Sample<'_>) -> Option<usize> {
+        let find = |is: &dyn Fn(&Kind) -> bool| self.kinds.iter().position(is);
+        find(&|kind| kind.is_file(sample))
+            .or_else(|| find(&|kind| matches!(kind, Kind::Json { .. })))
+            .or_else(|| find(&|kind| matches!(kind, Kind::File { .. })))
+    }
+
+    /// Returns how a database of this format is read, if it is one.
+    fn database(&self, database: &Database) -> Result<Option<ReadDatabase>> {
+        for kind in self.kinds {
+            if let Kind::Database { tables, read } = kind
+                && database.has_tables(tables)?
+            {
+                return Ok(Some(*read));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The error of a file that is not of this format.
+    fn unlike(&self, file: &str, fitting: Option<&Format>) -> Error {
+        Error::OtherFormat { file: file.to_owned(), given: self.name, fitting: fitting.map(|format| format.name) }
+    }
+
+    /// Reads a file that is a database.
+    fn read_database(&self, file: SourceFile<'_>, options: &ReadOptions) -> Result<Rows<'static>> {
+        let name = file.name.clone();
+        let database = file.into_database()?.expect("it was opened");
+        match self.database(&database)? {
+            Some(read) => read(database, options),
+            None => Err(self.unlike(&name, database.format()?)),
+        }
+    }
+}
+
+impl Kind {
+    /// Whether a file with this beginning is of the kind, for what is neither JSON nor a database.
+    fn is_file(&self, sample: &Sample<'_>) -> bool {
+        matches!(self, Kind::File { is, .. } if is(sample))
     }
 
     /// Creates a reader for the files of one folder or archive, or for one file.
-    fn reader(&'static self, options: &ReadOptions) -> Box<dyn Reader> {
-        match self.kind {
+    fn reader(&self, format: &'static str, options: &ReadOptions) -> Option<Box<dyn Reader>> {
+        match *self {
             Kind::Json { is, reader, shape } => {
-                Box::new(JsonReader { format: self.name, is, shape, values: reader, options: options.clone() })
+                let (options, earlier) = (options.clone(), EarlierFiles::new());
+                Some(Box::new(JsonReader { format, is, shape, values: reader, options, earlier }))
             }
-            Kind::File { reader, .. } => reader(options),
+            Kind::File { reader, .. } => Some(reader(options)),
+            Kind::Database { .. } => None,
         }
+    }
+}
+
+impl Database {
+    /// Finds out the format of the database. Returns `None` if it has that of none.
+    fn format(&self) -> Result<Option<&'static Format>> {
+        for format in FORMATS {
+            if format.database(self)?.is_some() {
+                return Ok(Some(format));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -295,7 +382,10 @@ impl SourceFile<'_> {
     /// # Errors
     /// The file cannot be read.
     pub fn format(&mut self) -> Result<Option<&'static Format>> {
-        self.head().map(Format::detect)
+        match self.database()? {
+            Some(database) => database.format(),
+            None => self.head().map(Format::detect),
+        }
     }
 }
 
@@ -308,40 +398,78 @@ impl fmt::Debug for Format {
 /// Reads the files of one [`Source`], each in its format.
 pub struct FileReader {
     options: ReadOptions,
-    /// The readers of the formats that were met.
-    readers: Vec<(&'static str, Box<dyn Reader>)>,
+    /// The format of the files. `None`: the one that each is found to have.
+    given: Option<&'static Format>,
+    /// The readers of the formats that were met, and of the kinds of their files.
+    readers: Vec<((&'static str, usize), Box<dyn Reader>)>,
 }
 
 impl FileReader {
     /// Creates a reader.
     pub fn new(options: ReadOptions) -> Self {
-        FileReader { options, readers: Vec::new() }
+        FileReader { options, given: None, readers: Vec::new() }
+    }
+
+    /// Names the format of the files. `None`: the one that each is found to have.
+    pub fn format(self, given: Option<&'static Format>) -> Self {
+        FileReader { given, ..self }
+    }
+
+    /// Returns the format in which a file is to be read. A file that is alone is read in the one that was asked for, and as
+    /// mnemon's own if it has that of none, because its errors say so. `None`: a file among others that has another format.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn format_of(&self, file: &mut SourceFile<'_>, is_single: bool) -> Result<Option<&'static Format>> {
+        let given = self.given;
+        if let Some(given) = given.filter(|_| is_single) {
+            return Ok(Some(given));
+        }
+        let found = file.format()?.or_else(|| FORMATS.first().filter(|_| is_single));
+        Ok(found.filter(|found| given.is_none_or(|given| given.name == found.name)))
     }
 
     /// Reads a file in a format. Messages that cannot be read or stored are errors within [`Found`], and an error of the
-    /// iterator ends the file.
+    /// iterator ends the file. All messages have ids: one that comes without gets one computed from its content, so that
+    /// reading a file again gives the same messages.
     pub fn read<'f>(
         &'f mut self,
         format: &'static Format,
-        mut file: SourceFile<'f>,
+        file: SourceFile<'f>,
     ) -> impl Iterator<Item = Result<Found>> + use<'f> {
+        let (name, mut ids, options) = (file.name.clone(), DerivedIds::default(), self.options.clone());
+        let found = self.found(format, file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error))));
+        found.map(move |found| Ok(found?.placed(&name, &options, &mut ids)))
+    }
+
+    fn found<'f>(&'f mut self, format: &'static Format, mut file: SourceFile<'f>) -> Result<Rows<'f>> {
         let FileReader { options, readers, .. } = self;
-        let at = readers.iter().position(|(name, _)| *name == format.name).unwrap_or_else(|| {
-            readers.push((format.name, format.reader(options)));
+        if file.database()?.is_some() {
+            return format.read_database(file, options);
+        }
+        let name = file.name.clone();
+        let head = file.head()?;
+        let sample = Sample::new(head);
+        if let Some(other) = format.other_of(&sample, head) {
+            return Err(format.unlike(&name, Some(other)));
+        }
+        let kind = format.kind_of(&sample).ok_or_else(|| format.unlike(&name, Format::detect(head)))?;
+        let key = (format.name, kind);
+        let at = readers.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+            let reader = format.kinds[kind].reader(format.name, options).expect("it is no database");
+            readers.push((key, reader));
             readers.len() - 1
         });
-        let (name, session) = (file.name.clone(), options.session.clone());
-        // A file that cannot be read fails again when it is.
-        let other = file.head().ok().and_then(|head| format.other_of(head));
-        let found: Box<dyn Iterator<Item = Result<Found>> + 'f> = match other {
-            Some(other) => {
-                let fitting = Some(other.name);
-                let error = Error::OtherFormat { file: name.clone(), given: format.name, fitting };
-                Box::new(std::iter::once(Err(error)))
+        let Some(max) = options.max_memory else { return Ok(readers[at].1.read(file)) };
+        // Values of JSON are counted by themselves, however many lines they have.
+        let is_of_values =
+            matches!(format.kinds[kind], Kind::Json { shape: JsonShape::Elements | JsonShape::Lists, .. });
+        let held = file.bound(max, if is_of_values { 0 } else { LINE_MEMORY });
+        Ok(Box::new(readers[at].1.read(file).inspect(move |found| {
+            if found.as_ref().is_ok_and(|found| !found.messages.is_empty()) {
+                held.set(0);
             }
-            None => readers[at].1.read(file),
-        };
-        found.map(move |found| Ok(found?.placed(&name, session.as_deref())))
+        })))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Sessions of Gemini CLI, `~/.gemini/tmp/*/chats/session-*`: one JSON value until 2025, and since then lines that also change and
 //! take back what stands before them. So a file is read to its end before its first message is returned.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
 use super::{
-    reader::{Found, ReadOptions, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, ValueReader},
     said::{Said, filled, moment, text_part},
 };
 use crate::message::{Role, Timestamp};
@@ -29,6 +29,8 @@ struct Chat {
     /// Whether the model asked for the session.
     is_subagent: bool,
     messages: Vec<Value>,
+    /// Messages that were taken back. An earlier reading of the file may have returned them.
+    gone: Vec<Value>,
     /// The first time of each id: a session that is resumed writes all messages again, with the time of then.
     times: HashMap<String, Option<Timestamp>>,
 }
@@ -73,7 +75,7 @@ impl ValueReader for Chat {
         }
         if let Some(id) = value["$rewindTo"].as_str() {
             let at = self.messages.iter().position(|message| message["id"] == id);
-            self.messages.truncate(at.unwrap_or(self.messages.len()));
+            self.gone.extend(self.messages.drain(at.unwrap_or(self.messages.len())..));
         } else if value["type"].is_string() {
             self.take(value);
             return;
@@ -84,12 +86,12 @@ impl ValueReader for Chat {
         let Value::Array(messages) = messages else { return };
         // What is set anew takes the place of all, but for one with the context alone, which stands before a resumed session.
         if is_set && messages.len() > 1 {
-            self.messages.clear();
+            self.gone.append(&mut self.messages);
         }
         messages.into_iter().for_each(|message| self.take(message));
     }
 
-    fn end(&mut self) -> VecDeque<Found> {
+    fn end(&mut self, _: &mut EarlierFiles) -> VecDeque<Found> {
         let mut found = Found::default();
         if self.is_subagent {
             found.notes.push(format!(
@@ -97,8 +99,11 @@ impl ValueReader for Chat {
                 self.session
             ));
         } else {
-            let lines = self.messages.iter().filter_map(|message| self.said(message)?.into_line(&self.options));
-            found.messages = lines.map(Ok).collect();
+            let line = |message: &Value| self.said(message)?.into_line(&self.options);
+            let kept: HashSet<&str> = self.messages.iter().filter_map(|message| message["id"].as_str()).collect();
+            let gone = self.gone.iter().filter(|message| message["id"].as_str().is_some_and(|id| !kept.contains(id)));
+            found.removed = gone.filter_map(line).collect();
+            found.messages = self.messages.iter().filter_map(line).map(Ok).collect();
         }
         VecDeque::from([found])
     }

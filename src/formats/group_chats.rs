@@ -27,21 +27,23 @@ fn list<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
 }
 
 pub(super) fn is_telegram(value: &Value) -> bool {
-    let is_chat = |chat: &Value| {
-        chat["type"].is_string()
-            && list(chat, "messages")
-                .any(|one| one.get("date_unixtime").is_some() || one.get("text_entities").is_some())
-    };
-    is_chat(value) || list(&value["chats"], "list").any(is_chat)
+    // Exports of before 2022 have neither `date_unixtime` nor `text_entities`.
+    let is_message =
+        |one: &Value| matches!(one["type"].as_str(), Some("message" | "service")) && one["date"].is_string();
+    let is_chat = |chat: &Value| chat["type"].is_string() && list(chat, "messages").any(is_message);
+    is_chat(value) || listed_chats(value).any(is_chat)
+}
+
+/// Returns the chats of an export of all chats: those that the person is in, and those that were left.
+fn listed_chats(value: &Value) -> impl Iterator<Item = &Value> {
+    ["chats", "left_chats"].into_iter().flat_map(move |chats| list(&value[chats], "list"))
 }
 
 pub(super) fn telegram(options: &ReadOptions) -> Box<dyn ValueReader> {
     reader(options, |value, options| {
-        let chats: Vec<&Value> = match value["chats"]["list"].as_array() {
-            Some(chats) => chats.iter().collect(),
-            None => vec![value],
-        };
-        let messages = chats.into_iter().flat_map(|chat| list(chat, "messages").map(move |message| (chat, message)));
+        let alone = value["messages"].is_array().then_some(value);
+        let chats = listed_chats(value).chain(alone);
+        let messages = chats.flat_map(|chat| list(chat, "messages").map(move |message| (chat, message)));
         let said = messages.filter(|(_, message)| message["type"] == "message").map(|(chat, message)| {
             let local = || options.zone().moment(message["date"].as_str()?.parse().ok()?);
             let mut parts = vec![text_part(telegram_text(&message["text"]))];
@@ -86,12 +88,10 @@ pub(super) fn discord(options: &ReadOptions) -> Box<dyn ValueReader> {
             Some(guild) => format!("{guild}/{}", chat_name(&value["channel"], "name")),
             None => chat_name(&value["channel"], "name"),
         };
-        let is_talk = |message: &&Value| {
-            message["type"].as_str().is_none_or(|kind| matches!(kind, "Default" | "Reply" | "ChatInputCommand"))
-        };
-        let said = list(value, "messages").filter(is_talk).map(|message| {
+        let said = list(value, "messages").filter(|message| !is_discord_notice(message)).map(|message| {
             let author = &message["author"];
-            let mut parts: Vec<ContentPart> = filled(&message["content"]).map(text_part).into_iter().collect();
+            let texts = [&message["content"], &message["forwardedMessage"]["content"]];
+            let mut parts: Vec<ContentPart> = texts.into_iter().filter_map(filled).map(text_part).collect();
             parts.extend(list(message, "attachments").filter_map(|file| filled(&file["fileName"])).map(file_part));
             Said {
                 role: if author["isBot"] == true { Role::Assistant } else { Role::User },
@@ -106,17 +106,42 @@ pub(super) fn discord(options: &ReadOptions) -> Box<dyn ValueReader> {
     })
 }
 
+/// Whether a message tells what happened, such as who joined. The exporter writes the number of a kind that it has no name
+/// for: from 19 on they are replies, answers to commands, and the like.
+fn is_discord_notice(message: &Value) -> bool {
+    match message["type"].as_str().unwrap_or_default() {
+        "RecipientAdd"
+        | "RecipientRemove"
+        | "Call"
+        | "ChannelNameChange"
+        | "ChannelIconChange"
+        | "ChannelPinnedMessage"
+        | "GuildMemberJoin"
+        | "ThreadCreated" => true,
+        kind => kind.parse().is_ok_and(|number: u32| (1..=18).contains(&number)),
+    }
+}
+
 pub(super) fn is_zulip(value: &Value) -> bool {
-    list(value, "messages").any(|message| message["sender_full_name"].is_string())
+    zulip_messages(value).any(|message| message["sender_full_name"].is_string())
+}
+
+/// Returns the messages of an answer of the API, or the message that an element of a list is.
+fn zulip_messages(value: &Value) -> impl Iterator<Item = &Value> {
+    list(value, "messages").chain(value["sender_full_name"].is_string().then_some(value))
 }
 
 pub(super) fn zulip(options: &ReadOptions) -> Box<dyn ValueReader> {
     reader(options, |value, _| {
-        let said = list(value, "messages").map(|message| {
+        let said = zulip_messages(value).map(|message| {
             let content = message["content"].as_str().unwrap_or_default();
             let is_html = message["content_type"] == "text/html" || content.starts_with("<p>");
             let text = if is_html { html_to_text(content).trim().to_owned() } else { content.to_owned() };
-            let stream = filled(&message["display_recipient"]).unwrap_or("zulip");
+            // Of messages between people, these are their names.
+            let people = list(message, "display_recipient").filter_map(|one| filled(&one["full_name"]));
+            let people = people.collect::<Vec<_>>().join(", ");
+            let people = if people.is_empty() { "zulip" } else { people.as_str() };
+            let stream = filled(&message["display_recipient"]).unwrap_or(people);
             let topic = filled(&message["subject"]).map(|topic| format!("/{topic}")).unwrap_or_default();
             Said {
                 name: filled(&message["sender_full_name"]).map(str::to_owned),
@@ -141,7 +166,10 @@ pub(super) fn matrix(options: &ReadOptions) -> Box<dyn ValueReader> {
             .filter_map(|event| event["redacts"].as_str().or(event["content"]["redacts"].as_str()))
             .collect();
         let (mut originals, mut edits) = (Vec::new(), HashMap::new());
-        let is_kept = |event: &&Value| event["type"] == "m.room.message" && !redacted.contains(id(event));
+        let is_kept = |event: &&Value| {
+            let is_readable = event["content"]["msgtype"] != "m.bad.encrypted";
+            event["type"] == "m.room.message" && is_readable && !redacted.contains(id(event))
+        };
         for event in list(value, "messages").filter(is_kept) {
             let relation = &event["content"]["m.relates_to"];
             match relation["event_id"].as_str().filter(|_| relation["rel_type"] == "m.replace") {
@@ -155,13 +183,18 @@ pub(super) fn matrix(options: &ReadOptions) -> Box<dyn ValueReader> {
             let content = edit.map_or(&event["content"], |edit| &edit["content"]["m.new_content"]);
             let body = content["body"].as_str().unwrap_or_default();
             let is_reply = event["content"]["m.relates_to"]["m.in_reply_to"].is_object();
-            let part = match content["msgtype"].as_str() {
-                Some("m.image" | "m.file" | "m.audio" | "m.video") => file_part(body),
-                _ => text_part(if is_reply { without_quotation(body) } else { body }),
+            let said = if is_reply { without_quotation(body) } else { body };
+            let parts = match content["msgtype"].as_str() {
+                // Beside the name of a file, the body is what was said of it.
+                Some("m.image" | "m.file" | "m.audio" | "m.video") => match filled(&content["filename"]) {
+                    Some(name) if name != body => vec![text_part(said), file_part(name)],
+                    _ => vec![file_part(body)],
+                },
+                _ => vec![text_part(said)],
             };
             Said {
                 name: filled(&event["sender"]).map(str::to_owned),
-                parts: vec![part],
+                parts,
                 time: since_1970(&event["origin_server_ts"], 1e3),
                 id: filled(&event["event_id"]).map(str::to_owned),
                 ..Said::by_user(room.as_str(), "")

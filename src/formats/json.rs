@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    reader::{Found, ReadOptions, Reader, ValueReader},
+    reader::{EarlierFiles, Found, ReadOptions, Reader, ValueReader},
     source::SourceFile,
 };
 use crate::error::{Error, Result};
@@ -18,7 +18,10 @@ use crate::error::{Error, Result};
 /// fill the memory.
 const MAX_LINE_BYTES: u64 = 32 << 20;
 /// The most bytes of one value, such as a conversation: a compressed file might never end.
-const MAX_VALUE_BYTES: u64 = 1 << 30;
+const MAX_VALUE_BYTES: usize = 1 << 30;
+/// The memory that an object or a list takes, and an element or a field of one, in bytes.
+const COLLECTION_BYTES: usize = 640;
+const ELEMENT_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonShape {
@@ -39,20 +42,36 @@ pub(super) struct JsonReader {
     pub(super) shape: JsonShape,
     pub(super) values: fn(&ReadOptions) -> Box<dyn ValueReader>,
     pub(super) options: ReadOptions,
+    pub(super) earlier: EarlierFiles,
 }
 
 impl Reader for JsonReader {
     fn read<'f>(&'f mut self, mut file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
         let name = file.name.clone();
         let JsonReader { format, is, shape, .. } = *self;
+        let max_memory = self.options.max_memory;
         let is_log = shape == JsonShape::Log;
         let pieces: Box<dyn Iterator<Item = Result<Piece>> + 'f> = match file.head() {
             Err(error) => Box::new(std::iter::once(Err(error))),
-            Ok(head) if is_log || has_lines(head) => Box::new(Lines::new(file).map(|line| Ok(line?.into_piece()))),
-            Ok(_) => Box::new(Values::new(file, shape == JsonShape::Lists)),
+            Ok(head) if is_log || has_lines(head) => {
+                Box::new(Lines::new(file).map(move |line| Ok(line?.into_piece(max_memory))))
+            }
+            Ok(_) => Box::new(Values::new(file, shape == JsonShape::Lists, max_memory)),
         };
         let values = (self.values)(&self.options);
-        Box::new(Reading { name, format, is, is_log, pieces, values, ended: None, line: 0, is_of_format: false })
+        let earlier = &mut self.earlier;
+        Box::new(Reading {
+            name,
+            format,
+            is,
+            is_log,
+            pieces,
+            values,
+            earlier,
+            ended: None,
+            line: 0,
+            is_of_format: false,
+        })
     }
 }
 
@@ -78,6 +97,7 @@ struct Reading<'f> {
     is_log: bool,
     pieces: Box<dyn Iterator<Item = Result<Piece>> + 'f>,
     values: Box<dyn ValueReader>,
+    earlier: &'f mut EarlierFiles,
     /// What the end of the file decided.
     ended: Option<VecDeque<Found>>,
     /// The last line that was read.
@@ -94,7 +114,7 @@ impl Iterator for Reading<'_> {
             return ended.pop_front().map(Ok);
         }
         let Some(piece) = self.pieces.next() else {
-            let ended = self.ended.insert(self.values.end());
+            let ended = self.ended.insert(self.values.end(self.earlier));
             return match self.line > 0 && !self.is_of_format {
                 true => Some(Err(Error::OtherFormat { file: self.name.clone(), given: self.format, fitting: None })),
                 false => ended.pop_front().map(Ok),
@@ -147,9 +167,18 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn into_piece(self) -> Piece {
-        let value = self.text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
-        Piece { value, line: self.number, bytes_read: self.bytes_read, number: None }
+    /// Returns the text, unless its value would take more memory than it may.
+    pub(super) fn within(self, max_memory: Option<usize>) -> std::result::Result<String, String> {
+        let text = self.text?;
+        ValueMemory::new(max_memory).take(text.as_bytes()).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    fn into_piece(self, max_memory: Option<usize>) -> Piece {
+        let (number, bytes_read) = (self.number, self.bytes_read);
+        let value =
+            self.within(max_memory).and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        Piece { value, line: number, bytes_read, number: None }
     }
 }
 
@@ -207,6 +236,7 @@ impl Iterator for Lines<'_> {
 struct Values<'f> {
     name: String,
     bytes: Counted<'f>,
+    max_memory: Option<usize>,
     /// Whether a list is one value.
     whole_lists: bool,
     is_in_list: bool,
@@ -216,10 +246,11 @@ struct Values<'f> {
 }
 
 impl<'f> Values<'f> {
-    fn new(file: SourceFile<'f>, whole_lists: bool) -> Self {
+    fn new(file: SourceFile<'f>, whole_lists: bool, max_memory: Option<usize>) -> Self {
         let name = file.name.clone();
-        let bytes = Counted { bytes: file.into_bytes(), line: 0, bytes_read: 0, limit: u64::MAX };
-        Values { name, bytes, whole_lists, is_in_list: false, number: 0, has_ended: false }
+        let memory = ValueMemory::new(max_memory);
+        let bytes = Counted { bytes: file.into_bytes(), line: 0, bytes_read: 0, memory };
+        Values { name, bytes, max_memory, whole_lists, is_in_list: false, number: 0, has_ended: false }
     }
 
     fn next_value(&mut self) -> std::result::Result<Option<Value>, String> {
@@ -237,7 +268,7 @@ impl<'f> Values<'f> {
             }
             self.bytes.skip_byte();
         }
-        self.bytes.limit = self.bytes.bytes_read + MAX_VALUE_BYTES;
+        self.bytes.memory = ValueMemory::new(self.max_memory);
         let value = Value::deserialize(&mut serde_json::Deserializer::from_reader(&mut self.bytes));
         let reason = |error: serde_json::Error| {
             let reason = error.to_string();
@@ -277,8 +308,7 @@ struct Counted<'f> {
     /// Number of line feeds.
     line: u64,
     bytes_read: u64,
-    /// The most bytes that may be read.
-    limit: u64,
+    memory: ValueMemory,
 }
 
 impl Counted<'_> {
@@ -303,12 +333,61 @@ impl Counted<'_> {
 
 impl Read for Counted<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.bytes_read >= self.limit {
-            return Err(io::Error::other(format!("a value of more than {MAX_VALUE_BYTES} bytes")));
-        }
         let read = self.bytes.read(out)?;
+        self.memory.take(&out[..read])?;
         self.bytes_read += read as u64;
         self.line += out[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok(read)
+    }
+}
+
+/// The memory that a value of JSON may still take, counted while its text is read: before memory is spent on it.
+pub(super) struct ValueMemory {
+    max: usize,
+    left: usize,
+    /// Whether objects, lists and their elements count, too.
+    counts_collections: bool,
+    is_in_text: bool,
+    is_escaped: bool,
+}
+
+impl ValueMemory {
+    pub(super) fn new(max_memory: Option<usize>) -> Self {
+        let max = max_memory.unwrap_or(MAX_VALUE_BYTES);
+        let counts_collections = max_memory.is_some();
+        ValueMemory { max, left: max, counts_collections, is_in_text: false, is_escaped: false }
+    }
+
+    /// Counts a part of the text.
+    ///
+    /// # Errors
+    /// The value would take more memory than it may.
+    pub(super) fn take(&mut self, text: &[u8]) -> io::Result<()> {
+        let mut taken = text.len();
+        let counted = if self.counts_collections { text } else { &[] };
+        for byte in counted {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.is_in_text => self.is_escaped = true,
+                b'"' => self.is_in_text = !self.is_in_text,
+                b'{' | b'[' if !self.is_in_text => taken += COLLECTION_BYTES,
+                b',' if !self.is_in_text => taken += ELEMENT_BYTES,
+                _ => {}
+            }
+        }
+        let left = self.left.checked_sub(taken);
+        self.left = left.ok_or_else(|| io::Error::other(format!("a value that takes more than {} bytes", self.max)))?;
+        Ok(())
+    }
+}
+
+/// Bytes of one value of JSON, which may take so much memory.
+pub(super) struct WithinMemory<R>(pub(super) R, pub(super) ValueMemory);
+
+impl<R: Read> Read for WithinMemory<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(out)?;
+        self.1.take(&out[..read])?;
         Ok(read)
     }
 }

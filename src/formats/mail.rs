@@ -49,13 +49,20 @@ impl Reader for Mail {
                 found.notes.push(format!("mail {number} has more than {MAX_MAIL_BYTES} bytes and was left out"));
                 return Ok(found);
             }
-            match said(contents) {
+            match said(contents).filter(|_| has_body(contents)) {
                 Some(said) => found.messages.extend(said.into_line(options).map(Ok)),
-                None => found.notes.push(format!("mail {number} has no headers and was left out")),
+                None => {
+                    found.notes.push(format!("mail {number} has no headers, or ends within them, and was left out"))
+                }
             }
             Ok(found)
         }))
     }
+}
+
+/// Whether the blank line behind the headers is there.
+fn has_body(contents: &[u8]) -> bool {
+    contents.windows(2).any(|pair| pair == b"\n\n") || contents.windows(3).any(|bytes| bytes == b"\n\r\n")
 }
 
 fn said(contents: &[u8]) -> Option<Said> {

@@ -23,12 +23,14 @@ mod claude_ai;
 mod claude_code;
 mod codex;
 mod compressed;
+mod database;
 mod format;
 mod gemini_cli;
 mod gemini_takeout;
 mod group_chats;
 mod irc;
 mod json;
+mod langgraph;
 mod mail;
 mod opencode;
 mod own;
@@ -45,6 +47,6 @@ pub use self::{
     compressed::decompressed,
     format::{FORMATS, FileReader, Format},
     place::namespace_of,
-    reader::{Found, ReadOptions, TimeZone},
+    reader::{Found, MessageEdit, ReadOptions},
     source::{Source, SourceFile},
 };

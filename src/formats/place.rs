@@ -18,6 +18,11 @@ const WORKTREES: &str = "/.claude/worktrees/";
 /// [`Error::InvalidNamespace`](crate::Error::InvalidNamespace): the path has control characters, or a part of more than 512
 /// bytes.
 pub fn namespace_of(folder: &Path) -> Result<Namespace> {
+    place_of(folder, false)
+}
+
+/// Same as [`namespace_of`], for a folder that may be one of another machine, which is not looked for on this one.
+pub(super) fn place_of(folder: &Path, is_of_another_machine: bool) -> Result<Namespace> {
     let mut path = folder.to_string_lossy().into_owned();
     // Elsewhere a backslash is a character of a name.
     let is_windows = path.as_bytes().get(1) == Some(&b':') || path.starts_with(r"\\");
@@ -25,7 +30,9 @@ pub fn namespace_of(folder: &Path) -> Result<Namespace> {
         path = path.replace('\\', "/");
     }
     let path = path.split_once(WORKTREES).map_or(&*path, |(repository, _)| repository);
-    let root = repository(Path::new(path)).to_string_lossy().into_owned();
+    let folder = Path::new(path);
+    let root = if is_of_another_machine { folder.to_path_buf() } else { repository(folder) };
+    let root = root.to_string_lossy().into_owned();
     let root = if is_windows { root.replace('\\', "/") } else { root };
     let mut folders: Vec<String> =
         root.split('/').filter(|name| !matches!(*name, "" | ".")).map(str::to_owned).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::reader::ReadOptions;
-use crate::message::{ContentPart, DEFAULT_SESSION, MediaReference, Message, MessageLine, Role, Timestamp};
+use crate::message::{ContentPart, DEFAULT_SESSION, MediaReference, Message, MessageLine, Role, Source, Timestamp};
 
 /// The key in [`Message::metadata`] that marks what the person said whose name is [`ReadOptions::me`].
 const ME: &str = "me";
@@ -50,6 +50,8 @@ impl Said {
         message.name = self.name.filter(|name| !name.trim().is_empty());
         if options.me.is_some() && message.name == options.me {
             message.metadata.insert(ME.to_owned(), true.into());
+        } else if options.me.is_some() && message.name.is_some() && message.role == Role::User {
+            message = message.from_source(Source::Import);
         }
         Some(MessageLine { namespace: None, message, has_id })
     }

@@ -2,11 +2,12 @@
 //!
 //! A thread is a session of its own. Its replies are in the files of their own days.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, io};
 
 use serde_json::Value;
 
 use super::{
+    json::{ValueMemory, WithinMemory},
     reader::{Found, ReadOptions, Reader},
     said::{Said, file_part, filled, since_1970, text_part},
     sample::Sample,
@@ -51,7 +52,8 @@ impl Reader for Slack {
     fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
         let name = file.name.clone();
         let channel = name.rsplit(['/', '\\', '!']).nth(1).unwrap_or("slack").to_owned();
-        let values: Vec<Value> = match serde_json::from_reader(file.into_bytes()) {
+        let bytes = WithinMemory(file.into_bytes(), ValueMemory::new(self.options.max_memory));
+        let values: Vec<Value> = match serde_json::from_reader(io::BufReader::new(bytes)) {
             Ok(values) => values,
             Err(error) => {
                 return Box::new(std::iter::once(Err(Error::file(&name, error.line() as u64, error.to_string()))));

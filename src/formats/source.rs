@@ -1,22 +1,33 @@
 //! Where files come from: a path, a folder, a zip archive, or a stream.
 
 use std::{
+    cell::Cell,
     cmp::Reverse,
     fmt,
     fs::{self, File},
     io::{self, BufRead, BufReader, Cursor, Read, Seek, Write},
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use zip::ZipArchive;
 
-use super::compressed::{begin, decompressed};
+use super::{
+    compressed::{begin, decompressed},
+    database::{Database, is_beside},
+};
 use crate::error::{Error, Result};
 
 /// The bytes of a file that are looked at to find out its format.
 const HEAD_BYTES: u64 = 1 << 18;
-/// How a zip archive begins.
+/// How a zip archive begins, and how each entry of its list of files does.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
+const LISTED: [u8; 4] = *b"PK\x01\x02";
+/// The most files in an archive of a bounded stream: each takes half a kilobyte of memory.
+const MAX_FILES: usize = 250_000;
+const TOO_MANY_BYTES: &str = "decompressed, the files have more bytes than are taken at once";
+/// The memory that a reader takes for what it holds of a line, beside the text, in bytes.
+pub(super) const LINE_MEMORY: usize = 512;
 /// The names of files that say what others of their folder or archive mean, so that they are read first.
 const FIRST: [&str; 5] = ["users.json", "channels.json", "groups.json", "dms.json", "mpims.json"];
 /// Folders of programs, which have no conversations.
@@ -29,6 +40,8 @@ pub struct Source<'s> {
     /// The archive that is being read, with its name.
     archive: Option<(String, ZipArchive<File>)>,
     is_single: bool,
+    /// The most bytes that all files together may still have.
+    left: Option<u64>,
 }
 
 /// Where a file is.
@@ -61,8 +74,8 @@ impl<'s> Source<'s> {
                     _ => places.push(Place::File(path)),
                 }
             }
-            places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
-            return Ok(Source { places: places.into_iter(), archive: None, is_single: false });
+            places.sort_by_cached_key(Place::order);
+            return Ok(Source { places: places.into_iter(), archive: None, is_single: false, left: None });
         }
         match zip_at(path) {
             Some(archive) => {
@@ -72,7 +85,12 @@ impl<'s> Source<'s> {
             None => {
                 // So that a file that is missing is an error here.
                 File::open(path).map_err(failed)?;
-                Ok(Source { places: vec![Place::File(path.to_owned())].into_iter(), archive: None, is_single: true })
+                Ok(Source {
+                    places: vec![Place::File(path.to_owned())].into_iter(),
+                    archive: None,
+                    is_single: true,
+                    left: None,
+                })
             }
         }
     }
@@ -82,26 +100,41 @@ impl<'s> Source<'s> {
     /// # Errors
     /// The stream cannot be read, or an archive not be written.
     pub fn stream(name: &str, bytes: impl Read + 's) -> Result<Self> {
+        Source::stream_within(name, bytes, None)
+    }
+
+    /// Same as [`Source::stream`], for a stream of somebody else: its files may have so many bytes together when they are
+    /// decompressed, and an archive 250,000 files.
+    ///
+    /// # Errors
+    /// Those of [`Source::stream`]; the archive has more files.
+    pub fn bounded_stream(name: &str, bytes: impl Read + 's, max_bytes: u64) -> Result<Self> {
+        Source::stream_within(name, bytes, Some(max_bytes))
+    }
+
+    fn stream_within(name: &str, bytes: impl Read + 's, left: Option<u64>) -> Result<Self> {
         let failed = |error: io::Error| Error::file(name, 0, error.to_string());
         let (first, mut bytes) = begin(bytes).map_err(failed)?;
         if first != ZIP {
             let places = vec![Place::Stream(name.to_owned(), Box::new(bytes))].into_iter();
-            return Ok(Source { places, archive: None, is_single: true });
+            return Ok(Source { places, archive: None, is_single: true, left });
         }
+        // The file has no name, so nobody else can open it, and it is gone when it is closed.
         let archive = tempfile::tempfile().and_then(|mut file| {
-            io::copy(&mut bytes, &mut file)?;
+            let max_files = if left.is_some() { MAX_FILES } else { usize::MAX };
+            copy_archive(&mut bytes, &mut file, max_files)?;
             file.flush()?;
             file.rewind()?;
             Ok(ZipArchive::new(file)?)
         });
-        Ok(Source::of_archive(Path::new(name), archive.map_err(failed)?))
+        Ok(Source { left, ..Source::of_archive(Path::new(name), archive.map_err(failed)?) })
     }
 
     fn of_archive(path: &Path, archive: ZipArchive<File>) -> Self {
         let mut places: Vec<Place<'s>> = entries(path, &archive).collect();
-        places.sort_by_key(|place| (Reverse(place.is_first()), place.name()));
+        places.sort_by_cached_key(Place::order);
         let archive = Some((path.display().to_string(), archive));
-        Source { places: places.into_iter(), archive, is_single: false }
+        Source { places: places.into_iter(), archive, is_single: false, left: None }
     }
 
     /// Whether the source is a single file, and not those of a folder or an archive, some of which are no conversations.
@@ -116,12 +149,17 @@ impl<'s> Source<'s> {
     pub fn next_file(&mut self) -> Result<Option<SourceFile<'_>>> {
         let Some(place) = self.places.next() else { return Ok(None) };
         let name = place.name();
+        if self.left == Some(0) {
+            return Err(Error::file(&name, 0, TOO_MANY_BYTES));
+        }
         let failed = |error: io::Error| Error::file(&name, 0, error.to_string());
+        let mut on_disk = None;
         let (size, bytes): (u64, Box<dyn Read + '_>) = match place {
             Place::Stream(_, bytes) => (0, decompressed(bytes).map_err(failed)?),
             Place::File(path) => {
                 let file = File::open(&path).map_err(failed)?;
                 let size = file.metadata().map_or(0, |metadata| metadata.len());
+                on_disk = Some(path);
                 (size, decompressed(file).map_err(failed)?)
             }
             Place::Entry { archive: path, index, .. } => {
@@ -135,7 +173,11 @@ impl<'s> Source<'s> {
                 (entry.size(), decompressed(entry).map_err(failed)?)
             }
         };
-        Ok(Some(SourceFile { name, size, head: None, rest: bytes }))
+        let rest: Box<dyn Read + '_> = match &mut self.left {
+            Some(left) => Box::new(Limited { bytes, left }),
+            None => bytes,
+        };
+        Ok(Some(SourceFile { name, size, path: on_disk, head: None, rest, database: None }))
     }
 }
 
@@ -148,10 +190,13 @@ impl Place<'_> {
         }
     }
 
-    fn is_first(&self) -> bool {
+    /// Returns what the places are sorted by: files that say what others mean come first, then those with which Codex continues
+    /// a session that went back, the last before the first, because they say what of the others was taken back.
+    fn order(&self) -> (bool, Reverse<Option<String>>, String) {
         let name = self.name();
-        let file = Path::new(&name).file_name().unwrap_or_default();
-        FIRST.iter().any(|first| file == *first)
+        let file = Path::new(&name).file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let is_continued = file.starts_with("rollout-") && file.contains('_');
+        (!FIRST.contains(&file), Reverse(is_continued.then(|| name.clone())), name)
     }
 }
 
@@ -165,7 +210,7 @@ fn list(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
             if !OTHER_FOLDERS.iter().any(|other| entry.file_name() == *other) {
                 list(&path, paths)?;
             }
-        } else if path.is_file() {
+        } else if path.is_file() && !is_beside(&path) {
             paths.push(path);
         }
     }
@@ -182,6 +227,70 @@ fn zip_at(path: &Path) -> Option<io::Result<ZipArchive<File>>> {
         Ok(ZipArchive::new(file)?)
     };
     (first == ZIP).then(open)
+}
+
+/// Copies an archive, unless it has more files.
+fn copy_archive(from: &mut impl Read, to: &mut File, max_files: usize) -> io::Result<()> {
+    let (mut files, mut buffer, mut kept) = (0, vec![0; 1 << 16], 0);
+    loop {
+        let read = from.read(&mut buffer[kept..])?;
+        to.write_all(&buffer[kept..kept + read])?;
+        let filled = kept + read;
+        files += buffer[..filled].windows(LISTED.len()).filter(|bytes| *bytes == LISTED).count();
+        if files > max_files {
+            return Err(io::Error::other(format!("an archive of more than {max_files} files")));
+        }
+        if read == 0 {
+            return Ok(());
+        }
+        // A mark may be divided between this part and the next.
+        kept = filled.min(LISTED.len() - 1);
+        buffer.copy_within(filled - kept..filled, 0);
+    }
+}
+
+/// Bytes that count among those that all files may have.
+struct Limited<'s> {
+    bytes: Box<dyn Read + 's>,
+    left: &'s mut u64,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(out)?;
+        *self.left = self.left.saturating_sub(read as u64);
+        if *self.left == 0 && read > 0 { Err(io::Error::other(TOO_MANY_BYTES)) } else { Ok(read) }
+    }
+}
+
+/// The end of a file that cannot be read further.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// Bytes of a file of which a reader may hold so much before it returns messages.
+struct Held<'s> {
+    bytes: Box<dyn Read + 's>,
+    /// Estimated memory of what was read since the last messages: its bytes, and so many for each line.
+    memory: Rc<Cell<usize>>,
+    line_memory: usize,
+    max: usize,
+}
+
+impl Read for Held<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(out)?;
+        let lines = out[..read].iter().filter(|byte| **byte == b'\n').count();
+        self.memory.set(self.memory.get() + read + self.line_memory * lines);
+        if self.memory.get() > self.max {
+            return Err(io::Error::other(format!("its messages take more than {} bytes of memory", self.max)));
+        }
+        Ok(read)
+    }
 }
 
 /// Returns the places of the files in an archive.
@@ -204,8 +313,12 @@ pub struct SourceFile<'s> {
     pub name: String,
     /// The number of its bytes as they are stored. 0: unknown.
     pub size: u64,
+    /// Its path, if it is a file of its own.
+    pub(super) path: Option<PathBuf>,
     head: Option<Vec<u8>>,
     rest: Box<dyn Read + 's>,
+    /// The database that it is, once it was opened.
+    database: Option<Database>,
 }
 
 impl<'s> SourceFile<'s> {
@@ -216,17 +329,51 @@ impl<'s> SourceFile<'s> {
     pub fn head(&mut self) -> Result<&[u8]> {
         if self.head.is_none() {
             let mut head = Vec::new();
-            let read = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
-            read.map_err(|error| Error::file(&self.name, 1, error.to_string()))?;
+            if let Err(error) = self.rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head) {
+                if head.is_empty() {
+                    return Err(Error::file(&self.name, 1, error.to_string()));
+                }
+                // What came before is read all the same.
+                self.rest = Box::new(Broken(Some(error)));
+            }
             self.head = Some(head);
         }
         Ok(self.head.as_deref().unwrap_or_default())
     }
 
+    /// Bounds what a reader of the file may hold before it returns messages. Returns the count of that, which is set to 0 then.
+    pub(super) fn bound(&mut self, max: usize, line_memory: usize) -> Rc<Cell<usize>> {
+        let memory = Rc::<Cell<usize>>::default();
+        let bytes = std::mem::replace(&mut self.rest, Box::new(io::empty()));
+        self.rest = Box::new(Held { bytes, memory: Rc::clone(&memory), line_memory, max });
+        memory
+    }
+
     /// Returns all bytes of the file.
-    pub(super) fn into_bytes(self) -> Box<dyn BufRead + 's> {
-        let head = Cursor::new(self.head.unwrap_or_default());
-        Box::new(BufReader::with_capacity(1 << 16, head.chain(self.rest)))
+    pub(super) fn into_bytes(mut self) -> Box<dyn BufRead + 's> {
+        Box::new(BufReader::with_capacity(1 << 16, self.take_bytes()))
+    }
+
+    /// Takes all bytes of the file, of which only the first are still known afterwards.
+    pub(super) fn take_bytes(&mut self) -> impl Read + use<'s> {
+        let head = Cursor::new(self.head.clone().unwrap_or_default());
+        head.chain(std::mem::replace(&mut self.rest, Box::new(io::empty())))
+    }
+
+    /// Returns the database that the file is, if it is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the database is damaged.
+    pub(super) fn database(&mut self) -> Result<Option<&Database>> {
+        if self.database.is_none() {
+            self.database = Database::open(self)?;
+        }
+        Ok(self.database.as_ref())
+    }
+
+    pub(super) fn into_database(mut self) -> Result<Option<Database>> {
+        self.database()?;
+        Ok(self.database)
     }
 }
 

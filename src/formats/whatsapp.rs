@@ -1,12 +1,14 @@
 //! WhatsApp's export of a chat, `_chat.txt` (iOS) or `WhatsApp Chat with NAME.txt` (Android).
 //!
-//! A line with a date begins a message, and lines without one continue it. The order of day and month is that of the phone
-//! and is found out from the whole file, so a file is read before its first message is returned. Times have no zone.
+//! A line with a date begins a message, and lines without one continue it. The order of day and month is that of the phone:
+//! messages wait until a date is of one order alone, or for the end of the file. Times have no zone.
+
+use std::collections::{HashMap, VecDeque};
 
 use jiff::civil::DateTime;
 
 use super::{
-    json::Lines,
+    json::{Line, Lines},
     reader::{Found, ReadOptions, Reader},
     said::{Said, text_part},
     sample::Sample,
@@ -16,6 +18,10 @@ use crate::error::Result;
 
 /// Marks what the program wrote: on iOS a line of its own, and the mark of a picture or of an edit within a message.
 const MARK: char = '\u{200e}';
+/// The words of the program's languages for the halves of the day.
+const HALVES: [[&str; 4]; 2] = [["am", "오전", "上午", "午前"], ["pm", "오후", "下午", "午後"]];
+/// What stands between day and time in some languages.
+const AT: [&str; 5] = ["à", "às", "kl", "klo", "um"];
 /// Marks of the direction of writing, around names and numbers.
 const DIRECTIONS: [char; 5] = [MARK, '\u{202a}', '\u{202c}', '\u{2068}', '\u{2069}'];
 
@@ -41,10 +47,14 @@ struct Head<'l> {
     rest: &'l str,
 }
 
+/// The numbers of a date in the phone's order, and of a time.
+type Stamp = ([u16; 3], [i8; 3]);
+
 /// A message of which the order of day and month is not known yet.
 struct Entry {
-    date: [u16; 3],
-    time: [i8; 3],
+    stamp: Stamp,
+    /// How many messages of the same person and time come before this one.
+    before: usize,
     name: String,
     text: String,
     line: u64,
@@ -54,60 +64,127 @@ struct Entry {
 impl Reader for WhatsApp {
     fn read<'f>(&'f mut self, file: SourceFile<'f>) -> Box<dyn Iterator<Item = Result<Found>> + 'f> {
         let session = session_of(&file.name);
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut notes = Vec::new();
-        let mut is_of_person = false;
-        for line in Lines::with_blank_ones(file) {
-            let line = match line {
-                Ok(line) => line,
-                Err(error) => return Box::new(std::iter::once(Err(error))),
-            };
-            let text = match line.text {
-                Ok(text) => text,
-                Err(reason) => {
-                    notes.push(format!("line {} was left out: {reason}", line.number));
-                    continue;
+        let lines = Lines::with_blank_ones(file);
+        Box::new(Chat {
+            options: &self.options,
+            session,
+            lines,
+            waiting: VecDeque::new(),
+            order: None,
+            stamps: Vec::new(),
+            counts: HashMap::new(),
+            notes: Vec::new(),
+            is_of_person: false,
+            has_ended: false,
+        })
+    }
+}
+
+/// A chat that is being read.
+struct Chat<'f> {
+    options: &'f ReadOptions,
+    session: String,
+    lines: Lines<'f>,
+    /// Messages of which the order of the date is not known, or which the next line may continue.
+    waiting: VecDeque<Entry>,
+    order: Option<Order>,
+    /// Those of all messages, the program's included, until the order is known.
+    stamps: Vec<Stamp>,
+    /// How many messages of one person and time there were.
+    counts: HashMap<(Stamp, String), usize>,
+    notes: Vec<String>,
+    /// Whether the last message is of a person.
+    is_of_person: bool,
+    has_ended: bool,
+}
+
+impl Iterator for Chat<'_> {
+    type Item = Result<Found>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            // The last may be continued.
+            if let Some(order) = self.order
+                && self.waiting.len() > usize::from(!self.has_ended)
+            {
+                return self.waiting.pop_front().map(|entry| Ok(self.found(entry, order)));
+            }
+            if self.has_ended {
+                let notes = std::mem::take(&mut self.notes);
+                return (!notes.is_empty()).then(|| Ok(Found { notes, ..Found::default() }));
+            }
+            match self.lines.next() {
+                Some(Ok(line)) => self.take(line),
+                Some(Err(error)) => {
+                    self.has_ended = true;
+                    self.order.get_or_insert(Order::DayMonthYear);
+                    self.waiting.clear();
+                    return Some(Err(error));
                 }
-            };
-            let text = text.trim_end_matches(['\r', '\n']).trim_start_matches('\u{feff}');
-            match Head::of(text) {
-                Some(head) => {
-                    let said = head.rest.split_once(": ").filter(|(name, _)| !name.starts_with(MARK));
-                    is_of_person = said.is_some();
-                    entries.extend(said.map(|(name, text)| Entry {
-                        date: head.date,
-                        time: head.time,
-                        name: name_of(name),
-                        text: text.to_owned(),
-                        line: line.number,
-                        bytes_read: line.bytes_read,
-                    }));
+                None => {
+                    self.has_ended = true;
+                    self.order.get_or_insert_with(|| Order::of(&self.stamps));
                 }
-                None if is_of_person => {
-                    let last = entries.last_mut().expect("a person's message was begun");
-                    last.text.push('\n');
-                    last.text.push_str(text);
-                    (last.line, last.bytes_read) = (line.number, line.bytes_read);
-                }
-                None => {}
             }
         }
-        let order = Order::of(&entries);
-        let mut notes = Some(notes);
-        let options = &self.options;
-        Box::new(entries.into_iter().map(move |entry| {
-            let local = order.local(&entry.date, &entry.time);
-            let time = local.and_then(|local| options.zone().moment(local));
-            let said = Said {
-                name: Some(entry.name),
-                time,
-                parts: said_of(&entry.text).map(text_part).into_iter().collect(),
-                ..Said::by_user(session.as_str(), "")
-            };
-            let messages = said.into_line(options).map(Ok).into_iter().collect();
-            let notes = notes.take().unwrap_or_default();
-            Ok(Found { line: entry.line, bytes_read: entry.bytes_read, messages, notes, ..Found::default() })
-        }))
+    }
+}
+
+impl Chat<'_> {
+    fn take(&mut self, line: Line) {
+        let text = match &line.text {
+            Ok(text) => text,
+            Err(reason) => return self.notes.push(format!("line {} was left out: {reason}", line.number)),
+        };
+        let is_torn = !text.ends_with('\n');
+        let text = text.trim_end_matches(['\r', '\n']).trim_start_matches('\u{feff}');
+        match Head::of(text) {
+            Some(head) => {
+                let said = head.rest.split_once(": ").filter(|(name, _)| !name.starts_with(MARK));
+                self.is_of_person = said.is_some();
+                let stamp = (head.date, head.time);
+                self.order = self.order.or_else(|| Order::certain(&head.date));
+                match self.order {
+                    Some(_) => self.stamps = Vec::new(),
+                    None => self.stamps.push(stamp),
+                }
+                if let Some((name, text)) = said {
+                    let (name, text) = (name_of(name), text.to_owned());
+                    let count = self.counts.entry((stamp, name.clone())).or_default();
+                    let before = *count;
+                    *count += 1;
+                    let (line, bytes_read) = (line.number, line.bytes_read);
+                    self.waiting.push_back(Entry { stamp, before, name, text, line, bytes_read });
+                }
+            }
+            None if is_torn && is_part_of_stamp(text) => {
+                self.notes.push(format!("line {} is torn and was left out", line.number));
+            }
+            None if self.is_of_person => {
+                let last = self.waiting.back_mut().expect("a person's message was begun");
+                last.text.push('\n');
+                last.text.push_str(text);
+                (last.line, last.bytes_read) = (line.number, line.bytes_read);
+            }
+            None => {}
+        }
+    }
+
+    fn found(&mut self, entry: Entry, order: Order) -> Found {
+        let time = order.local(&entry.stamp).and_then(|local| self.options.zone().moment(local));
+        // The text is no part of the id, so that a message of which a torn file had half is replaced by the whole.
+        let (date, clock) = entry.stamp;
+        let id = format!("{date:?} {clock:?} {} {}", entry.name, entry.before);
+        let said = Said {
+            id: Some(id),
+            name: Some(entry.name),
+            time,
+            parts: said_of(&entry.text).map(text_part).into_iter().collect(),
+            ..Said::by_user(self.session.as_str(), "")
+        };
+        let messages = said.into_line(self.options).map(Ok).into_iter().collect();
+        let notes = std::mem::take(&mut self.notes);
+        Found { line: entry.line, bytes_read: entry.bytes_read, messages, notes, ..Found::default() }
     }
 }
 
@@ -122,29 +199,36 @@ impl<'l> Head<'l> {
         if stamp.len() > 40 || !stamp.starts_with(|first: char| first.is_ascii_digit()) {
             return None;
         }
-        let (date, time) = stamp.split_once(", ").or_else(|| stamp.split_once(' '))?;
-        let mut numbers = date.split(['.', '/', '-']).filter(|number| !number.trim().is_empty());
-        let mut number = || numbers.next()?.trim().parse().ok();
+        let words = stamp.split(|letter: char| !letter.is_alphabetic()).filter(|word| !word.is_empty());
+        let half: String = words.filter(|word| !AT.contains(word)).collect::<String>().to_lowercase();
+        let half = match half.as_str() {
+            "" => None,
+            half => Some(HALVES.iter().position(|halves| halves.contains(&half))?),
+        };
+        // Marks end the numbers of the date and of the time: `5.1.2023 klo 15.45`, `2023. 1. 5. 오후 3:45`.
+        let mut numbers = stamp.split(|letter: char| !letter.is_ascii_digit()).filter(|number| !number.is_empty());
+        let mut number = || numbers.next()?.parse::<u16>().ok();
         let date = [number()?, number()?, number()?];
-        if numbers.next().is_some() {
+        let (hour, minute) = (number()?, number()?);
+        let second = number().unwrap_or(0);
+        if number().is_some() || stamp.chars().any(|letter| letter.is_ascii_punctuation() && !"./-,:".contains(letter))
+        {
             return None;
         }
-        let end =
-            time.find(|letter: char| !letter.is_ascii_digit() && letter != ':' && letter != '.').unwrap_or(time.len());
-        let (clock, half) = time.split_at(end);
-        let mut numbers = clock.split([':', '.']);
-        let mut number = || numbers.next().map_or(Some(0), |number| number.parse().ok());
-        let mut time: [i8; 3] = [number()?, number()?, number()?];
-        let half: String = half.chars().filter(|letter| letter.is_alphabetic()).collect::<String>().to_lowercase();
-        match half.as_str() {
-            "" => {}
-            "am" if time[0] == 12 => time[0] = 0,
-            "pm" if time[0] < 12 => time[0] += 12,
-            "am" | "pm" => {}
-            _ => return None,
-        }
+        let hour = match half {
+            Some(half) => hour % 12 + 12 * half as u16,
+            None => hour,
+        };
+        let time = [hour.try_into().ok()?, minute.try_into().ok()?, second.try_into().ok()?];
         Some(Head { date, time, rest })
     }
+}
+
+/// Whether a line may be the beginning of one with a date.
+fn is_part_of_stamp(line: &str) -> bool {
+    let line = line.trim_start_matches(MARK);
+    line.starts_with(|first: char| first == '[' || first.is_ascii_digit())
+        && line.chars().filter(|letter| letter.is_alphabetic()).count() <= 3
 }
 
 /// The order of the numbers of a date.
@@ -156,22 +240,28 @@ enum Order {
 }
 
 impl Order {
-    /// Finds the order of a file: the one in which each date exists, or else the one in which the fewest messages are older
-    /// than the one before them.
-    fn of(entries: &[Entry]) -> Self {
-        if entries.iter().any(|entry| entry.date[0] > 31) {
-            return Order::YearMonthDay;
+    /// Returns the order that a date is of, if it exists in one alone.
+    fn certain(date: &[u16; 3]) -> Option<Self> {
+        match *date {
+            [(32..), ..] => Some(Order::YearMonthDay),
+            [(13..), ..=12, _] => Some(Order::DayMonthYear),
+            [..=12, (13..), _] => Some(Order::MonthDayYear),
+            _ => None,
         }
+    }
+
+    /// Finds the order of a file in which each date exists in both: the one in which the fewest messages are older than the one
+    /// before them.
+    fn of(stamps: &[Stamp]) -> Self {
         let steps_back = |order: Order| {
-            let times: Option<Vec<DateTime>> =
-                entries.iter().map(|entry| order.local(&entry.date, &entry.time)).collect();
+            let times: Option<Vec<DateTime>> = stamps.iter().map(|stamp| order.local(stamp)).collect();
             times.map_or(usize::MAX, |times| times.windows(2).filter(|pair| pair[1] < pair[0]).count())
         };
         let is_month_first = steps_back(Order::MonthDayYear) < steps_back(Order::DayMonthYear);
         if is_month_first { Order::MonthDayYear } else { Order::DayMonthYear }
     }
 
-    fn local(self, date: &[u16; 3], time: &[i8; 3]) -> Option<DateTime> {
+    fn local(self, (date, time): &Stamp) -> Option<DateTime> {
         let [day, month, year] = match (self, *date) {
             (Order::DayMonthYear, date) => date,
             (Order::MonthDayYear, [month, day, year]) | (Order::YearMonthDay, [year, month, day]) => [day, month, year],

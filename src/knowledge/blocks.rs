@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{collection::Collection, profile::Profile};
 use crate::{
-    block::{AfterForget, BlockContent, BlockQuery, FlushedBatch, MemoryBlock, TokenExcess},
+    block::{AfterForget, BlockContent, BlockQuery, ContentChange, FlushedBatch, MemoryBlock, TokenExcess},
     chat::{ChatAnswer, ChatFuture, ChatModel, ChatRequest},
     documents::DocumentSearch,
     engine::block_on,
@@ -136,6 +136,10 @@ impl MemoryBlock for CollectionBlock {
     fn put(&self, state: &Value, batch: &FlushedBatch<'_>) -> Result<Value> {
         block_on(self.collection.update_from(batch, &BlockingModel(&*self.model)))?;
         Ok(state.clone())
+    }
+
+    fn changes(&self) -> ContentChange {
+        ContentChange::EachPrompt
     }
 
     fn get(&self, _: &Value, query: &BlockQuery) -> Result<BlockContent> {

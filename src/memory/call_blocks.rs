@@ -22,7 +22,7 @@ use crate::{
     engine::{Executor, Lane, WeakEngine},
     error::{Error, Result},
     ids::Namespace,
-    message::Message,
+    message::{Message, TimeZone},
     read_budget::ReadBudget,
     recall::{Hit, Query},
 };
@@ -90,6 +90,7 @@ impl OpenMemory {
         blocks: &[PromptBlock],
         messages: Vec<Arc<Message>>,
         mut seqs: HashMap<String, u64>,
+        time_zone: Option<TimeZone>,
     ) -> Result<BlockAnswers> {
         let mut all = BlockAnswers::default();
         if blocks.is_empty() {
@@ -99,7 +100,8 @@ impl OpenMemory {
         let seqs = Arc::new(shown.iter().filter_map(|id| seqs.remove_entry(id)).collect());
         let (engine, read_budget) = (self.stored.weak_engine(), self.stored.read_budget.clone());
         let recall = Arc::new(Recaller { engine, shown, seqs, read_budget });
-        let query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
+        let mut query = BlockQuery::new(self.stored.namespace.clone(), self.stored.session.clone(), messages, recall);
+        query.time_zone = time_zone;
         let begin = Instant::now();
         let deadline = begin + self.settings.block_deadline.min(MAX_DEADLINE);
         let (answers, answered) = mpsc::channel();

@@ -155,10 +155,13 @@ impl OpenMemory {
                 (_, Some(was)) => (was.content.len(), Origin::Turn),
                 _ => (0, Origin::Memory),
             };
-            // Inserted parts come before the message's own.
-            let inserted = message.content.len().saturating_sub(was);
-            media.extend(message.content[..inserted].iter().filter(|part| part.media().is_some()).cloned());
-            let (id, hash, has_memory) = (message.id.clone(), content_hash(message), inserted > 0);
+            // Inserted parts come after the content of a system message, and before that of another.
+            let inserted = match message.role {
+                Role::System => &message.content[was.min(message.content.len())..],
+                _ => &message.content[..message.content.len().saturating_sub(was)],
+            };
+            media.extend(inserted.iter().filter(|part| part.media().is_some()).cloned());
+            let (id, hash, has_memory) = (message.id.clone(), content_hash(message), !inserted.is_empty());
             given.push(GivenMessage { id, hash, origin, has_memory });
         }
         let mut turn = self.live.turn.lock();

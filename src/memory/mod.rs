@@ -32,8 +32,9 @@ mod sync;
 #[doc(inline)]
 pub use crate::{
     block::{
-        AfterForget, BlockContent, BlockQuery, BlockScope, FactBlock, FlushedBatch, HitProcessor, InstructionBlock,
-        InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock, TokenExcess, VectorBlock,
+        AfterForget, BlockContent, BlockQuery, BlockScope, ContentChange, FactBlock, FlushedBatch, HitProcessor,
+        InstructionBlock, InstructionVersion, MemoryBlock, RetrievalUnit, Retriever, StaticBlock, SummaryBlock,
+        TokenExcess, VectorBlock,
     },
     buffer::BufferLimits,
     compose::{

@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 
 use crate::{
     block::{BlockScope, MemoryBlock},
-    buffer::{BufferLimits, turn_starts},
+    buffer::{BufferLimits, MAX_BUFFER_BYTES, turn_starts},
     compose::Composer,
     engine::{Lane, LiveSession, StoredSession},
     error::{Error, Result},
     message::{Message, Role},
-    read_budget,
+    read_budget::page,
     store::{BlockKey, CostedMessage, FlushedWindow, KeptCheckpoints, SessionPosition},
 };
 
@@ -214,8 +214,8 @@ impl OpenMemory {
             }
         };
         let FlushedWindow { system, last, is_cut } = self.stored.read(|snapshot, namespace, session| {
-            let take = |bytes| read_budget::take(self.stored.read_budget.as_ref(), bytes);
-            snapshot.window().flushed(namespace, session, left, has_turn, take, cost)
+            let fits = page(usize::MAX, MAX_BUFFER_BYTES, self.stored.read_budget.clone());
+            snapshot.window().flushed(namespace, session, left, has_turn, fits, cost)
         })?;
         let counted = |messages: Vec<CostedMessage>| -> Vec<CountedMessage> {
             messages.into_iter().map(|(seq, message, cost)| (seq, Arc::new(message), cost)).collect()

@@ -10,22 +10,29 @@ use std::{
     sync::Arc,
 };
 
-use super::open_memory::{OpenMemory, PromptBlock, RecentMessage};
+use super::{
+    echo::{content_hash, has_made_id},
+    open_memory::{OpenMemory, PromptBlock, RecentMessage},
+};
 use crate::{
     block::{BlockContent, VectorBlock},
     buffer::turn_starts,
     compose::{BlockOutput, InsertMethod, Prompt},
+    engine::TurnPrompt,
     error::{Error, Result, impl_debug},
-    message::{ContentPart, Message, MessageSelector, Role, match_tool_results, unfit_for_prompt},
+    message::{
+        ContentPart, Message, MessageSelector, Role, TimeZone, has_unsigned_thinking, is_paused, match_tool_results,
+        unfit_for_prompt,
+    },
 };
 
 /// The name of the section of messages that [`Memory::assemble`](super::Memory::assemble) recalls.
 const RECALLED: &str = "recalled";
 /// How many of them there are, unless a request or a block says otherwise.
 const RECALL: usize = 3;
-/// The answerability below which a namespace is taken to have nothing about the prompt. It keeps 99 % of the questions that
-/// have an answer, and refuses a fifth to a third of the others.
-const LEAST_ANSWERABILITY: f32 = 0.3;
+/// The relevance that the best message must have to be recalled, unless a request says otherwise. `docs/recall.md` says what
+/// it keeps.
+const MIN_SCORE: f32 = 0.05;
 
 /// A request for a prompt by [`Memory::assemble`](super::Memory::assemble). A message converts into a request with the
 /// defaults.
@@ -35,14 +42,25 @@ pub struct AssembleRequest {
     selector: Option<Arc<dyn MessageSelector>>,
     recall: Option<usize>,
     recall_priority: u32,
+    min_score: f32,
+    time_zone: Option<TimeZone>,
+    after: Option<String>,
 }
 
-impl_debug!(AssembleRequest { recall, recall_priority });
+impl_debug!(AssembleRequest { recall, recall_priority, min_score });
 
 impl AssembleRequest {
     /// Makes a request for this prompt, the message to be answered.
     pub fn new(prompt: Message) -> Self {
-        AssembleRequest { prompt, selector: None, recall: None, recall_priority: 1 }
+        AssembleRequest {
+            prompt,
+            selector: None,
+            recall: None,
+            recall_priority: 1,
+            min_score: MIN_SCORE,
+            time_zone: None,
+            after: None,
+        }
     }
 
     /// Sets the selector of recent messages. Default: all messages in the buffer.
@@ -52,16 +70,38 @@ impl AssembleRequest {
     }
 
     /// Sets the greatest number of messages that are recalled for the prompt, in the section `recalled`. There are none if
-    /// the namespace seems to have nothing about the prompt, and those that a later message supersedes come last. Default:
+    /// the namespace seems to have nothing about the prompt (see [`min_score`](Self::min_score)), and those that a later message supersedes come last. Default:
     /// 3, and none if a block of the memory [recalls](crate::MemoryBlock::recalls) already.
     pub fn recall(mut self, k: usize) -> Self {
         self.recall = Some(k);
         self
     }
 
+    /// Sets the least relevance of the best message that is recalled for the prompt, 0 to 1, as
+    /// [`VectorBlock::min_score`](crate::VectorBlock::min_score) does: below it nothing is recalled. Default: 0.05. Blocks have
+    /// their own.
+    pub fn min_score(mut self, least: f32) -> Self {
+        self.min_score = least;
+        self
+    }
+
     /// Sets the priority of the section `recalled` among the blocks. Default: 1.
     pub fn recall_priority(mut self, priority: u32) -> Self {
         self.recall_priority = priority;
+        self
+    }
+
+    /// Sets the time zone of the days that the prompt names, such as "yesterday". Default: that of the machine.
+    pub fn time_zone(mut self, zone: TimeZone) -> Self {
+        self.time_zone = Some(zone);
+        self
+    }
+
+    /// Sets the id of the last message of the session that the model's context no longer holds, after a compaction of it.
+    /// Recent messages up to this one are not in the prompt, and are recalled as those of other sessions are. An id that the
+    /// recent messages do not have changes nothing. Default: the prompt has all recent messages.
+    pub fn after(mut self, id: impl Into<String>) -> Self {
+        self.after = Some(id.into());
         self
     }
 }
@@ -112,24 +152,29 @@ impl OpenMemory {
             }
         }
         let messages: Vec<_> = history.messages.iter().cloned().chain(input).collect();
-        let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs)?;
+        let mut answers = self.call_blocks(&self.blocks, messages.clone(), seqs, None)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
         once_each(&mut outputs, &messages);
         let mut prompt = self.compose(&history, outputs);
         self.remember_prompt(&prompt.messages, &left_out, &history.messages, &[]);
         prompt.left_out = left_out;
+        name_unsigned_thinking(&mut prompt);
         answers.report(&mut prompt);
         Ok(prompt)
     }
 
     pub(super) fn assemble(&self, request: AssembleRequest) -> Result<Prompt> {
-        let AssembleRequest { mut prompt, selector, recall, recall_priority } = request;
+        let AssembleRequest { mut prompt, selector, recall, recall_priority, min_score, time_zone, after } = request;
+        if !(0.0..=1.0).contains(&min_score) {
+            return Err(Error::query(format!("min_score is {min_score}, not within 0 to 1")));
+        }
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;
         if prompt.is_blank() {
             return Err(Error::message("the prompt is empty: there is nothing to answer"));
         }
-        let Conversation { system, mut recent, turn, own, seqs, mut left_out } = self.conversation(Arc::new(prompt))?;
+        let Conversation { system, mut recent, turn, own, seqs, mut left_out } =
+            self.conversation(prompt, after.as_deref())?;
         if let Some(selector) = selector {
             recent = self.selected(&recent, &turn, &*selector, &mut left_out);
         }
@@ -145,7 +190,7 @@ impl OpenMemory {
             }
             let block = VectorBlock::new(RECALLED).with_priority(recall_priority).retrieval_context_window(1);
             let block = block.similarity_top_k(recall).superseded_last();
-            let block = block.query(|query| query.answerable(LEAST_ANSWERABILITY));
+            let block = block.min_score(min_score);
             blocks.push(PromptBlock { block: Arc::new(block), late: Arc::clone(&self.recall_late) });
         }
         let stored: Vec<Arc<Message>> = {
@@ -154,7 +199,7 @@ impl OpenMemory {
         };
         // The query of blocks ends with the prompt.
         let query = stored.iter().chain(own.first()).cloned().collect();
-        let mut answers = self.call_blocks(&blocks, query, seqs)?;
+        let mut answers = self.call_blocks(&blocks, query, seqs, time_zone)?;
         let mut outputs = std::mem::take(&mut answers.outputs);
 
         let mut dropped = Vec::new();
@@ -169,6 +214,7 @@ impl OpenMemory {
                 self.remember_prompt(&composed.messages, &left_out, &stored, &own);
                 dropped.append(&mut composed.dropped);
                 (composed.left_out, composed.dropped) = (left_out, dropped);
+                name_unsigned_thinking(&mut composed);
                 answers.report(&mut composed);
                 return Ok(composed);
             }
@@ -185,19 +231,35 @@ impl OpenMemory {
     /// Messages that were put since the prompt was put or first assembled are steps of it too. If a message of the user
     /// is among them, the prompt is asked again after them instead. An answer at their end is left out, because the
     /// model is to answer again.
-    fn conversation(&self, prompt: Arc<Message>) -> Result<Conversation> {
+    fn conversation(&self, mut prompt: Message, after: Option<&str>) -> Result<Conversation> {
         let mut recent = self.recent()?;
+        let last = recent.iter().find(|recent| Some(&*recent.message.id) == after).map(|last| last.seq);
+        if let Some(last) = last {
+            recent.retain(|RecentMessage { seq, message, .. }| {
+                *seq > last || message.role == Role::System && !message.is_blank()
+            });
+        }
         let (begin, steps) = {
             let mut turn = self.live.turn.lock();
-            let before = turn.prompt.replace(prompt.id.clone());
-            if before.as_ref() != Some(&prompt.id) {
-                if before.is_some() {
-                    turn.steps.clear();
+            let asked = TurnPrompt { id: prompt.id.clone(), hash: content_hash(&prompt) };
+            if let Some(before) = turn.prompt.as_ref().filter(|before| before.hash == asked.hash)
+                && has_made_id(&prompt)
+                && is_unanswered(before, &recent, turn.begin)
+            {
+                // Programs that give a prompt as a text give it a new id each time.
+                prompt.id.clone_from(&before.id);
+            } else {
+                let before = turn.prompt.replace(asked);
+                if before.as_ref().is_none_or(|before| before.id != prompt.id) {
+                    if before.is_some() {
+                        turn.steps.clear();
+                    }
+                    turn.begin = Some(recent.iter().map(|recent| recent.seq + 1).max().unwrap_or(0));
                 }
-                turn.begin = Some(recent.iter().map(|recent| recent.seq + 1).max().unwrap_or(0));
             }
             (turn.begin, turn.steps.clone())
         };
+        let prompt = Arc::new(prompt);
         let later: HashSet<&str> = steps.iter().map(|message| message.id.as_str()).collect();
         let put_at = recent.iter().find(|recent| recent.message.id == prompt.id).map(|recent| recent.seq);
         recent.retain(|recent| recent.message.id != prompt.id && !later.contains(&*recent.message.id));
@@ -209,10 +271,6 @@ impl OpenMemory {
             recent.append(&mut after);
         }
         let mut left_out = Vec::new();
-        let is_answer = |message: &Message| {
-            let is_call = |part: &ContentPart| matches!(part, ContentPart::ToolCall { .. });
-            message.role == Role::Assistant && !message.content.iter().any(is_call)
-        };
         while let Some(answer) = after.pop_if(|step| is_answer(&step.message)) {
             left_out.push(answer.message.id.clone());
         }
@@ -303,6 +361,25 @@ impl OpenMemory {
         left_out.extend(messages.iter().map(|m| m.id.clone()).filter(|id| !ids.contains(id.as_str())));
         kept
     }
+}
+
+/// Returns true if the message ends a turn: it is the model's, calls no tool, and was not paused.
+fn is_answer(message: &Message) -> bool {
+    let is_call = |part: &ContentPart| matches!(part, ContentPart::ToolCall { .. });
+    message.role == Role::Assistant && !message.content.iter().any(is_call) && !is_paused(message)
+}
+
+/// Returns true if neither another message of the user nor an answer was put since the turn of this prompt began.
+fn is_unanswered(prompt: &TurnPrompt, recent: &[RecentMessage], begin: Option<u64>) -> bool {
+    let since = recent.iter().filter(|recent| begin.is_none_or(|begin| recent.seq >= begin));
+    let mut since = since.map(|recent| &*recent.message).filter(|message| message.id != prompt.id);
+    since.all(|message| message.role != Role::User && !is_answer(message))
+}
+
+/// Names the messages whose thinking Anthropic's form leaves out, as it has no signature.
+fn name_unsigned_thinking(prompt: &mut Prompt) {
+    let unsigned = prompt.messages.iter().filter(|message| has_unsigned_thinking(message));
+    prompt.left_out.extend(unsigned.map(|message| message.id.clone()));
 }
 
 impl CountedMessages {

@@ -16,6 +16,7 @@ use super::{
     open_memory::{OpenMemory, RecentMessage, later_begin},
 };
 use crate::{
+    buffer::{MAX_BUFFER_BYTES, plan_by_bytes},
     engine::{Lane, OpenMemories},
     error::{Error, Result},
     message::{Message, MessageUpdate, Role},
@@ -241,7 +242,8 @@ impl OpenMemory {
     /// Returns what to flush to be within the budget, if anything. There are no batches if only messages that are in
     /// long-term memory already leave the prompts.
     fn plan(&self) -> Result<Option<Plan>> {
-        if !self.is_over_budget()? {
+        let is_too_large = buffered_bytes(&self.buffer()?) > MAX_BUFFER_BYTES;
+        if !is_too_large && !self.is_over_budget()? {
             return Ok(None);
         }
         let recent = self.recent()?;
@@ -249,7 +251,7 @@ impl OpenMemory {
         let buffer: Vec<&RecentMessage> = recent.iter().filter(|recent| recent.is_buffered).collect();
         let costs: Vec<usize> = buffer.iter().map(|buffered| buffered.cost).collect();
         let messages: Vec<&Message> = buffer.iter().map(|buffered| &*buffered.message).collect();
-        let ranges = limits.plan_counted(&messages, &costs);
+        let ranges = if is_too_large { plan_by_bytes(&messages) } else { limits.plan_counted(&messages, &costs) };
         let Some(last) = ranges.last() else {
             let window = later_begin(&recent, limits);
             return Ok(window.map(|window| Plan { batches: Vec::new(), ids: Vec::new(), window }));
@@ -262,6 +264,10 @@ impl OpenMemory {
             window,
         }))
     }
+}
+
+fn buffered_bytes(buffer: &[(u64, Arc<Message>)]) -> usize {
+    buffer.iter().map(|(_, message)| message.memory_bytes()).sum()
 }
 
 impl MemoryReport {

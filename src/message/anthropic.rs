@@ -22,7 +22,9 @@ use crate::error::Result;
 /// Converts messages to the fields `messages` and `system` of a request to Anthropic's Messages API.
 ///
 /// A conversation that was read by [`from_anthropic`] becomes the original one again where its messages are unchanged,
-/// without blank texts, which the API refuses. Other messages are converted:
+/// without blank texts and thinking without a signature (of a stream that was cut), which the API refuses. A turn that the API
+/// [paused](https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons) is written as it was, so that the API
+/// goes on with it. Other messages are converted:
 ///
 /// - [`Role::System`] becomes the field `system`, wherever the messages are in the list.
 /// - [`Role::Tool`] becomes `tool_result` blocks of the user.
@@ -61,7 +63,8 @@ pub fn to_anthropic_lossless(messages: &[Message]) -> Value {
 /// - The system prompt becomes a message of [`Role::System`].
 /// - Each `tool_result` block becomes a message of [`Role::Tool`], and other blocks beside it one of [`Role::User`].
 /// - The text of a document becomes text, and other documents and images become references.
-/// - Thinking, tools that the server runs, and unknown blocks are not part of the message.
+/// - Thinking, tools that the server runs, and unknown blocks are not part of the message. A response that was paused
+///   (`stop_reason` is `pause_turn`) is part of prompts although it may have no content.
 /// - If an object has more information than its messages, the object is kept in `metadata["anthropic"]` of the first.
 ///
 /// A message that is read here may still be refused by [`put`](crate::Engine::put) if it is too large.
@@ -94,6 +97,26 @@ pub fn from_anthropic(conversation: &Value) -> Result<Vec<Message>> {
     turns::read::<Anthropic>(conversation)
 }
 
+/// The field of a response that says why the model stopped. It is kept if the response was paused.
+const STOP_REASON: &str = "stop_reason";
+const PAUSED: &str = "pause_turn";
+
+/// The turn that a message was read from.
+fn source(message: &Message) -> Option<&Value> {
+    message.metadata.get(Anthropic::SOURCE)
+}
+
+/// Returns true if the message is a response that the API paused, to be sent back as it is.
+pub(crate) fn is_paused(message: &Message) -> bool {
+    source(message).is_some_and(|turn| turn[STOP_REASON] == PAUSED)
+}
+
+/// Returns true if Anthropic's form of the message lacks thinking that has no signature.
+pub(crate) fn has_unsigned_thinking(message: &Message) -> bool {
+    let blocks = source(message).and_then(|turn| turn["content"].as_array());
+    blocks.into_iter().flatten().any(|block| block["type"] == "thinking" && Anthropic::is_refused(block))
+}
+
 #[derive(Default)]
 struct Anthropic {
     ids: CallIds,
@@ -104,9 +127,13 @@ impl TurnFormat for Anthropic {
     const TURNS: &'static str = "messages";
     const SYSTEM: &'static [&'static str] = &["system"];
     const PARTS: &'static str = "content";
+    const OF_RESPONSES: &'static [&'static str] = &[STOP_REASON];
 
     fn turn_of_response(object: &Object) -> fields::Result<Option<Object>> {
-        let is_message_field = |(name, _): &(&String, &Value)| ["role", "content"].contains(&name.as_str());
+        let is_message_field = |(name, value): &(&String, &Value)| match name.as_str() {
+            STOP_REASON => **value == PAUSED,
+            name => ["role", "content"].contains(&name),
+        };
         let is_response = object.get("type").is_some_and(|kind| kind == "message");
         let copy = |(name, value): (&String, &Value)| (name.clone(), value.clone());
         Ok(is_response.then(|| object.iter().filter(is_message_field).map(copy).collect()))
@@ -132,8 +159,10 @@ impl TurnFormat for Anthropic {
         Ok(decode_blocks(system)?.concat())
     }
 
-    fn is_empty(block: &Value) -> bool {
-        block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
+    fn is_refused(block: &Value) -> bool {
+        let is_blank = |field: &str| block[field].as_str().is_none_or(|text| text.trim().is_empty());
+        block["type"] == "text" && block["text"].is_string() && is_blank("text")
+            || block["type"] == "thinking" && is_blank("signature")
     }
 
     fn system_parts(system: &Value) -> Vec<Value> {

@@ -10,6 +10,7 @@ use super::timestamp::Timestamp;
 use crate::{
     error::{Error, Result},
     ids::check_id,
+    read_budget::{object_bytes, value_bytes},
 };
 
 /// The maximum size of a message's content in bytes. Content other than a single text part counts as JSON.
@@ -164,6 +165,15 @@ impl Message {
     /// never recalls it, and prompts leave it out.
     pub(crate) fn is_blank(&self) -> bool {
         self.content.iter().all(|part| matches!(part, ContentPart::Text { text } if text.trim().is_empty()))
+    }
+
+    /// Returns the bytes of memory that the texts, the arguments of calls, the references and the metadata take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let content = self.content.iter().map(|part| match part {
+            ContentPart::ToolCall { arguments, .. } => value_bytes(arguments),
+            part => part.text().or(part.media().map(|(_, media)| &*media.uri)).map_or(0, str::len),
+        });
+        content.sum::<usize>() + object_bytes(&self.metadata)
     }
 
     /// Checks that [`put`](crate::Engine::put) accepts the message. Empty content is accepted.

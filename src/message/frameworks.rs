@@ -18,12 +18,15 @@ use crate::error::Error;
 
 /// The id of a `RemoveMessage` that removes all messages before it.
 const REMOVE_ALL: &str = "__remove_all__";
+/// The roles of OpenAI's format.
+const CHAT_ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 /// The fields of LangChain's messages that are read, or that only repeat others.
 const LANGCHAIN_FIELDS: [&str; 8] = ["content", "type", "name", "id", "tool_calls", "tool_call_id", "role", "example"];
 
 /// Reads messages as LangChain's `messages_to_dict` writes them: `{"type": "human", "data": {"content", ...}}`. Chat
 /// histories of LangChain are stored in this form. Objects of `dumps`, with `lc` and `kwargs`, and flat ones of `model_dump` and of
-/// LangGraph's API are read, too. A `RemoveMessage` removes a message before it.
+/// LangGraph's API are read, too. A `RemoveMessage` removes a message before it. A `ChatMessage` whose role is none of
+/// OpenAI's is a message of the user, with the role as its speaker's name.
 ///
 /// The session is `default`. Fields without a counterpart, such as `response_metadata`, are kept in
 /// `metadata["langchain"]` unless they are empty. Each message is read separately, so that a program can skip a message
@@ -81,6 +84,8 @@ fn read_langchain(object: &Object) -> Result<MessageLine> {
             return Err(format!("type {other:?} is not one of human, ai, system, tool, function, chat"));
         }
     };
+    // A role that is the program's own, such as that of a character, is the name of who speaks.
+    let (role, speaker) = if CHAT_ROLES.contains(&role) { (role, None) } else { ("user", Some(role.to_owned())) };
     // Content and tool calls have almost the form of OpenAI's format.
     let mut equivalent = Object::new();
     equivalent.insert("role".to_owned(), role.into());
@@ -91,7 +96,7 @@ fn read_langchain(object: &Object) -> Result<MessageLine> {
     equivalent.insert("tool_calls".to_owned(), openai_calls(data));
     let fields = openai::decode(&equivalent)?;
     let id = text(data, "id")?.filter(|id| !id.is_empty());
-    let mut message = imported(fields.role, fields.name, fields.content);
+    let mut message = imported(fields.role, fields.name.or(speaker), fields.content);
     message.id = id.map_or(message.id, str::to_owned);
     keep(&mut message, "langchain", unread(data, &LANGCHAIN_FIELDS));
     Ok(MessageLine { namespace: None, message, has_id: id.is_some() })

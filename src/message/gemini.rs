@@ -127,7 +127,7 @@ impl TurnFormat for Gemini {
         }
     }
 
-    fn is_empty(part: &Value) -> bool {
+    fn is_refused(part: &Value) -> bool {
         // An empty text may carry the signature of a thought.
         part.as_object().is_some_and(|part| part.iter().all(|(name, value)| name == "text" && value == ""))
     }

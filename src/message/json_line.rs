@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     chat_message::{ContentPart, DEFAULT_SESSION, Message, Role, new_id},
-    fields::{Object, required},
+    fields::{Object, required, unread},
     openai,
+    provenance::{Source, SupersededIds, set_superseded},
     timestamp::Timestamp,
 };
 use crate::{
@@ -21,6 +22,8 @@ use crate::{
     ids::Namespace,
 };
 
+/// Fields of whole answers of Anthropic's and Gemini's APIs, whose content is in another form.
+const FOREIGN_FIELDS: [&str; 3] = ["stop_reason", "parts", "candidates"];
 /// The types of [`ContentPart`] that OpenAI's format does not have. Both formats have `text` and `file`.
 const OWN_PARTS: [&str; 5] = ["tool_call", "tool_result", "image", "audio", "video"];
 /// The types of content parts of OpenAI's format, and of servers that extend it.
@@ -29,12 +32,15 @@ const OPENAI_PARTS: [&str; 5] = ["image_url", "input_audio", "refusal", "audio_u
 /// A parsed and checked line of a messages file: a message, and its namespace if the line names one.
 ///
 /// The fields of a line are `{"id"?, "namespace"?, "session"?, "role", "name"?, "content": text or parts,
-/// "created_at"?: RFC 3339, "expires_at"?: RFC 3339, "metadata"?: object}`. Any other field is an error, so that nothing is dropped silently.
+/// "created_at"?: RFC 3339, "expires_at"?: RFC 3339, "metadata"?: object, "source"?: user, assistant, tool, web or import,
+/// "supersedes"?: id or ids}`; the last two are kept in the metadata. Any other field is an error, so that nothing is dropped silently.
 ///
 /// A line may also be a message of OpenAI's chat format, with or without `id`, `namespace`, `session`, `created_at`,
 /// `expires_at` and `metadata` beside its own fields. A line is in that format if it has the role `developer`, `tool_calls`,
 /// `tool_call_id`, a `content` that is null, parts such as `image_url`, or another field of requests and answers that
-/// mnemon's format does not have. It is read as by [`from_openai`](crate::from_openai).
+/// mnemon's format does not have. It is read as by [`from_openai`](crate::from_openai). Servers and client libraries add
+/// fields of their own to a model's answers (`reasoning_details`, `thinking_blocks`, `parsed`): all fields of a message of the
+/// assistant are kept, unless they are those of an answer of Anthropic's or Gemini's API.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageLine {
     /// The namespace, if the line names one.
@@ -46,7 +52,6 @@ pub struct MessageLine {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct LineFields {
     id: Option<String>,
     namespace: Option<Namespace>,
@@ -58,6 +63,8 @@ struct LineFields {
     created_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
     metadata: Option<Map<String, Value>>,
+    source: Option<Source>,
+    supersedes: Option<SupersededIds>,
     // Fields of OpenAI's format, and of servers that return a model's reasoning.
     tool_calls: Option<Value>,
     tool_call_id: Option<Value>,
@@ -67,6 +74,9 @@ struct LineFields {
     annotations: Option<Value>,
     reasoning: Option<Value>,
     reasoning_content: Option<Value>,
+    /// Fields that only messages of the assistant may have.
+    #[serde(flatten)]
+    others: Object,
 }
 
 #[derive(Default)]
@@ -104,12 +114,19 @@ impl TryFrom<LineFields> for Message {
         let (id, session) = (fields.id.take(), fields.session.take());
         let (created_at, expires_at) = (fields.created_at, fields.expires_at);
         let metadata = fields.metadata.take().unwrap_or_default();
+        let (source, supersedes) = (fields.source, fields.supersedes.take());
         let mut message = fields.message()?;
         message.id = id.unwrap_or_else(new_id);
         message.session = session.unwrap_or_else(|| DEFAULT_SESSION.to_owned());
         message.created_at = created_at;
         message.expires_at = expires_at;
         message.metadata.extend(metadata);
+        if let Some(source) = source {
+            message = message.from_source(source);
+        }
+        if let Some(ids) = supersedes {
+            set_superseded(&mut message.metadata, ids.into_list());
+        }
         message.check()?;
         Ok(message)
     }
@@ -119,6 +136,11 @@ impl LineFields {
     /// Converts the fields that both formats have, and those of OpenAI's. If the line has any field, role or part that
     /// only OpenAI's format has, the whole line is read in that format.
     fn message(self) -> Result<Message> {
+        let is_answer = self.role == Role::Assistant.as_str();
+        let is_refused = |field: &&String| !is_answer || FOREIGN_FIELDS.contains(&field.as_str());
+        if let Some(other) = self.others.keys().find(is_refused) {
+            return Err(Error::message(format!("unknown field `{other}`: keep data of your own in `metadata`")));
+        }
         let openai: Object = [
             ("tool_calls", self.tool_calls),
             ("tool_call_id", self.tool_call_id),
@@ -132,6 +154,7 @@ impl LineFields {
         .into_iter()
         // Client libraries write all fields, and most of them are null or empty.
         .filter_map(|(field, value)| Some((field.to_owned(), value.filter(|value| *value != json!([]))?)))
+        .chain(unread(&self.others, &[]))
         .collect();
         let has_openai_part = |parts: &[Value]| parts.iter().any(|part| part_format(part) == PartFormat::OpenAi);
         let is_openai = !openai.is_empty()

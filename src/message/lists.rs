@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    anthropic::is_paused,
     chat_message::{ContentPart, Message, Role},
     token_count::MessageTokenCounter,
 };
@@ -167,11 +168,12 @@ pub(crate) fn match_tool_results(messages: &[impl Borrow<Message>]) -> Vec<Match
 }
 
 /// Returns the indexes of the messages that a prompt must leave out because some provider would refuse the prompt
-/// otherwise: blank messages, [misplaced](misplaced_tool_messages) calls and results, and, if there is a user message,
+/// otherwise: blank messages but for those that Anthropic [paused](is_paused), [misplaced](misplaced_tool_messages) calls and results, and, if there is a user message,
 /// all messages before the first one except system messages.
 pub(crate) fn unfit_for_prompt(messages: &[impl Borrow<Message>], may_await_results: bool) -> HashSet<usize> {
     let messages: Vec<&Message> = messages.iter().map(Borrow::borrow).collect();
-    let (mut fit, blank): (Vec<usize>, Vec<usize>) = (0..messages.len()).partition(|&at| !messages[at].is_blank());
+    let (mut fit, blank): (Vec<usize>, Vec<usize>) =
+        (0..messages.len()).partition(|&at| !messages[at].is_blank() || is_paused(messages[at]));
     let mut unfit: HashSet<usize> = blank.into_iter().collect();
     let not_blank: Vec<&Message> = fit.iter().map(|&at| messages[at]).collect();
     unfit.extend(misplaced_tool_messages(&not_blank, may_await_results).into_iter().map(|at| fit[at]));

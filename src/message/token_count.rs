@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::chat_message::{ContentPart, Message};
+use super::{
+    chat_message::{ContentPart, Message},
+    media_tokens::media_tokens,
+};
 use crate::{
     error::impl_debug,
     tokens::{ApproximateTokenCounter, TokenCounter},
@@ -22,7 +25,10 @@ impl<F: Fn(&Message) -> usize + Send + Sync> MessageTokenCounter for F {
     }
 }
 
-/// Counts a message part by part: texts and names with a [`TokenCounter`], media and files at a flat rate.
+/// Counts a message part by part: texts and names with a [`TokenCounter`], pictures and PDFs by their size if the message has
+/// their bytes, other media and files at a flat rate.
+///
+/// A picture counts the greater of what Anthropic and OpenAI publish for its width and height; a page of a PDF counts 3,000.
 ///
 /// A tool call counts with its name and arguments, a tool result with its text, because both are sent to the model.
 #[derive(Clone)]
@@ -32,9 +38,9 @@ pub struct PerPartTokenCounter {
     pub text: Arc<dyn TokenCounter>,
     /// Tokens that the chat format adds to each message, for instance for its role. Default: 0.
     pub per_message: usize,
-    /// Tokens of an image, an audio recording or a video. Default: 256.
+    /// Tokens of an image of unknown size, an audio recording or a video. Default: 256.
     pub per_media: usize,
-    /// Tokens of any other file. Default: 2048.
+    /// Tokens of any other file, and of a PDF whose pages are not known. Default: 2048.
     pub per_file: usize,
 }
 
@@ -60,8 +66,9 @@ impl PerPartTokenCounter {
                 self.text.count(name) + self.text.count(&arguments.to_string())
             }
             ContentPart::ToolResult { content, .. } => self.text.count(content),
-            ContentPart::Image(_) | ContentPart::Audio(_) | ContentPart::Video(_) => self.per_media,
-            ContentPart::File(_) => self.per_file,
+            ContentPart::Image(media) => media_tokens(media).unwrap_or(self.per_media),
+            ContentPart::Audio(_) | ContentPart::Video(_) => self.per_media,
+            ContentPart::File(media) => media_tokens(media).unwrap_or(self.per_file),
         }
     }
 }

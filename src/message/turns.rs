@@ -84,6 +84,8 @@ pub(super) trait TurnFormat: Default {
     const SYSTEM: &'static [&'static str];
     /// The field of a turn with its parts.
     const PARTS: &'static str;
+    /// Fields of an original turn that only responses have, and that requests leave out.
+    const OF_RESPONSES: &'static [&'static str] = &[];
 
     /// Returns the turn in a response of the provider's API; `None` if the object is not a response.
     fn turn_of_response(object: &Object) -> fields::Result<Option<Object>>;
@@ -92,8 +94,8 @@ pub(super) trait TurnFormat: Default {
 
     fn decode_system(system: &Value) -> fields::Result<Vec<ContentPart>>;
 
-    /// Returns true if the part is so empty that the API refuses it.
-    fn is_empty(part: &Value) -> bool;
+    /// Returns true if the API refuses the part: a blank text.
+    fn is_refused(part: &Value) -> bool;
 
     /// Returns the unchanged parts of a system prompt that [`decode_system`](Self::decode_system) accepts.
     fn system_parts(system: &Value) -> Vec<Value>;
@@ -110,12 +112,13 @@ pub(super) trait TurnFormat: Default {
     fn encode_system(parts: Vec<Value>) -> Value;
 }
 
-/// Removes the empty parts, which the API refuses, from an original turn. Returns `None` if nothing is left.
-fn without_empty<F: TurnFormat>(turn: &Object) -> Option<Object> {
+/// Removes what the API refuses from an original turn. Returns `None` if nothing is left.
+fn without_refused<F: TurnFormat>(turn: &Object) -> Option<Object> {
     let mut turn = turn.clone();
+    turn.retain(|field, _| !F::OF_RESPONSES.contains(&field.as_str()));
     match turn.get_mut(F::PARTS)? {
         Value::Array(parts) => {
-            parts.retain(|part| !F::is_empty(part));
+            parts.retain(|part| !F::is_refused(part));
             (!parts.is_empty()).then_some(turn)
         }
         Value::String(text) if text.trim().is_empty() => None,
@@ -180,7 +183,7 @@ pub(super) fn read<F: TurnFormat>(conversation: &Value) -> Result<Vec<Message>> 
     }
     // If ids of calls are used twice, a turn also depends on turns further back.
     if foreign.len() == turns.len() {
-        let expected: Vec<Object> = foreign.iter().filter_map(|(_, turn)| without_empty::<F>(turn)).collect();
+        let expected: Vec<Object> = foreign.iter().filter_map(|(_, turn)| without_refused::<F>(turn)).collect();
         if write::<F>(&messages).turns != expected {
             foreign.iter().for_each(|(begin, turn)| keep_source::<F>(&mut messages[*begin], turn));
         }
@@ -275,7 +278,7 @@ fn write<F: TurnFormat>(messages: &[Message]) -> Written {
             (system_messages, only_system) = (system_messages + 1, source);
             match source {
                 Some(source) => {
-                    writer.system.extend(F::system_parts(source).into_iter().filter(|part| !F::is_empty(part)));
+                    writer.system.extend(F::system_parts(source).into_iter().filter(|part| !F::is_refused(part)));
                 }
                 None => writer.push(message),
             }
@@ -370,7 +373,7 @@ impl<F: TurnFormat> Writer<F> {
     /// Writes an original turn, which is not joined with the turns around it.
     fn push_source(&mut self, turn: &Object, messages: &[Message]) {
         self.close();
-        self.turns.extend(without_empty::<F>(turn));
+        self.turns.extend(without_refused::<F>(turn));
         messages.iter().flat_map(|message| &message.content).for_each(|part| self.format.note(part));
     }
 

@@ -50,7 +50,7 @@ fn is_special(c: char) -> bool {
 
 /// Formats a message as one element, such as
 /// `<message role='user' name='Ada' date='2024-05-01T09:30:00Z'>text</message>`. The date is rounded down to the second.
-/// A superseded message has the last attribute `superseded='true'`.
+/// Text that is not the words of the role has the attribute `source`. A superseded message has the last attribute `superseded='true'`.
 pub(crate) fn message_element(message: &Message, is_superseded: bool) -> String {
     let mut attributes = format!("role='{}'", message.role.as_str());
     if let Some(name) = &message.name {
@@ -58,6 +58,9 @@ pub(crate) fn message_element(message: &Message, is_superseded: bool) -> String 
     }
     if let Some(time) = message.created_at {
         write!(attributes, " date='{}'", time.floor_to_second()).expect("writing to a string succeeds");
+    }
+    if let Some(source) = message.unusual_source() {
+        write!(attributes, " source='{source}'").expect("writing to a string succeeds");
     }
     if is_superseded {
         attributes.push_str(" superseded='true'");

@@ -14,10 +14,14 @@ use super::{
     pieces,
     prepare::PreparedQuery,
     rank::{Candidate, PieceEvidence},
+    search::ScoreBuffers,
     statistics::{Bm25Statistics, PieceStatistics, ScoreStatistics, mean_and_deviation},
     unindexed::{UnindexedMessage, UnindexedMessages},
 };
 use crate::lexical::{Analyzer, Collection, Language, Scores};
+
+/// The most pieces of a query that are scored in one namespace.
+const MAX_SCORED: usize = 4;
 
 /// The result of a search of the vectors.
 pub(super) struct Nearest<'a> {
@@ -128,15 +132,66 @@ impl Threshold {
     }
 }
 
+/// The pieces of a query that are scored in a namespace.
+#[derive(Default)]
+pub(super) struct ScoredPieces {
+    /// Their positions, the most important first.
+    pub(super) scored: Vec<usize>,
+    /// The statistics of all pieces.
+    bm25: Vec<Bm25Statistics>,
+}
+
+impl ScoredPieces {
+    /// Chooses the pieces by their words. Among several namespaces they are the first ones, as weights depend on all of these.
+    pub(super) fn new(
+        index: &NamespaceIndex,
+        unindexed: &UnindexedMessages,
+        query: &PreparedQuery,
+        context: &mut SearchContext,
+        scores: &mut Scores,
+    ) -> Self {
+        let of_pieces = context.terms(index.language, query).pieces.clone();
+        let bm25: Vec<Bm25Statistics> =
+            of_pieces.iter().map(|terms| self::bm25(index, unindexed, terms, context, scores)).collect();
+        if context.collection.is_some() {
+            return ScoredPieces { scored: (0..bm25.len()).collect(), bm25 };
+        }
+        let pieces: Vec<_> = query.pieces.iter().map(|piece| piece.piece.clone()).collect();
+        let information: Vec<f32> = bm25.iter().map(Bm25Statistics::information).collect();
+        let weights = pieces::weights(&pieces, &information);
+        let mut scored: Vec<usize> = (0..bm25.len()).filter(|&at| weights[at] > 0.0).collect();
+        scored.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+        scored.truncate(MAX_SCORED);
+        ScoredPieces { scored, bm25 }
+    }
+}
+
+/// Scores the messages of a namespace by terms, the unindexed ones as rows behind those of the index.
+fn bm25(
+    index: &NamespaceIndex,
+    unindexed: &UnindexedMessages,
+    terms: &[u64],
+    context: &SearchContext,
+    scores: &mut Scores,
+) -> Bm25Statistics {
+    let more = (index.rows.len() as u32, unindexed.terms());
+    index.lexical.score_with(terms, more, context.collection.as_ref(), scores);
+    let all = scores.touched().iter().map(|&row| scores.get(row));
+    Bm25Statistics::new(all, index.lexical.rows() + unindexed.len(), scores.ideal())
+}
+
 /// One pass over a namespace for the candidates of a query.
 pub(super) struct Gathering<'a> {
     pub(super) index: &'a NamespaceIndex,
     pub(super) unindexed: &'a UnindexedMessages<'a>,
     pub(super) query: &'a PreparedQuery<'a>,
+    pub(super) pieces: ScoredPieces,
     /// The rows that the query's filter allows; `None` for all.
     pub(super) allowed: Option<&'a Bitmap>,
     /// The number of messages to find by vectors, by terms, and among the unindexed ones.
     pub(super) wanted: usize,
+    /// Those of the pieces of the query.
+    pub(super) buffers: &'a ScoreBuffers,
 }
 
 impl Gathering<'_> {
@@ -147,31 +202,31 @@ impl Gathering<'_> {
         let QueryTerms { whole: terms, pieces: of_pieces } = context.terms(index.language, query).clone();
         // Unindexed messages are scored as rows behind those of the index.
         let first_unindexed = index.rows.len() as u32;
-        let documents = index.lexical.rows() + unindexed.len();
         let score_terms = |terms: &[u64], context: &SearchContext, scores: &mut Scores| {
-            index.lexical.score_with(terms, (first_unindexed, unindexed.terms()), context.collection.as_ref(), scores);
-            let all = scores.touched().iter().map(|&row| scores.get(row));
-            Bm25Statistics::new(all, documents, scores.ideal())
+            bm25(index, unindexed, terms, context, scores)
         };
-        // Which pieces are scored is known only when all have been looked up.
-        let pieces_bm25: Vec<Bm25Statistics> =
-            of_pieces.iter().map(|terms| score_terms(terms, &*context, &mut *scores)).collect();
-        let scored = self.scored_pieces(&pieces_bm25, context);
+        let ScoredPieces { scored, bm25: pieces_bm25 } = &self.pieces;
         let mut pieces_scores: Vec<Scores> = Vec::new();
-        for &at in &scored {
-            let mut of_piece = Scores::default();
+        for &at in scored {
+            let mut of_piece = self.buffers.take();
             score_terms(&of_pieces[at], &*context, &mut of_piece);
             pieces_scores.push(of_piece);
         }
-        let bm25 = score_terms(&terms, &*context, &mut *scores);
+        let of_whole = score_terms(&terms, &*context, &mut *scores);
         let word_rarity = scores.weights().to_vec();
         let (nominated, mut is_exhaustive) = self.nominate(nearest.messages, context, scores, &pieces_scores);
         let messages: Vec<Range<u32>> = nominated.into_iter().map(|first| index.message_rows(first)).collect();
         let rows: Vec<u32> = messages.iter().cloned().flatten().collect();
         let sample = index.sample();
-        let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
-        let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
-        let cosines = index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows));
+        // Of a query of several pieces, the cosines are those of the pieces.
+        let (sampled, cosines) = match query.pieces.is_empty() {
+            true => {
+                let mut known = lookup(if nearest.is_all { nearest.scored_rows } else { &[] });
+                let sampled = index.cosines(&query.vectors, &sample.rows, &mut known);
+                (sampled, index.cosines(&query.vectors, &rows, lookup(nearest.scored_rows)))
+            }
+            false => (Vec::new(), vec![0.0; rows.len()]),
+        };
         let mut rest = &cosines[..];
         let mut cursor = SessionCursor::default();
         let evidence = Evidence { index, query, scores, names: Names::new(&terms), origin: context.origin };
@@ -193,7 +248,7 @@ impl Gathering<'_> {
         // One piece after the other, so that the scores of a piece stay in the processor's caches.
         let mut pieces = vec![PieceStatistics::default(); query.pieces.len()];
         for (piece, bm25) in pieces.iter_mut().zip(pieces_bm25) {
-            piece.bm25 = bm25;
+            piece.bm25 = bm25.clone();
         }
         for (&at, scores) in scored.iter().zip(&pieces_scores) {
             let vectors = &query.pieces[at].vectors;
@@ -204,7 +259,10 @@ impl Gathering<'_> {
             let evidence = Evidence { scores, names: Names::new(&[]), ..evidence.clone() };
             for (candidate, rows) in candidates.iter_mut().zip(&messages) {
                 let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-                candidate.pieces.push(evidence.of_rows(rows.clone(), cosines, &mut cursor).into());
+                let in_piece: PieceEvidence = evidence.of_rows(rows.clone(), cosines, &mut cursor).into();
+                let is_first = candidate.pieces.is_empty();
+                candidate.cosine = if is_first { in_piece.cosine } else { candidate.cosine.max(in_piece.cosine) };
+                candidate.pieces.push(in_piece);
             }
         }
         // As of a time at which a message was another one, its words are those of then.
@@ -234,16 +292,10 @@ impl Gathering<'_> {
         candidates.extend(new.into_iter().map(|(document, _)| of_unindexed(document)));
         let (mean, deviation) = mean_and_deviation(&sampled);
         let (rows, lengths) = (index.lexical.rows(), sample.lengths.clone());
-        let statistics = ScoreStatistics { mean, deviation, rows, bm25, lengths, pieces, scored };
+        let statistics =
+            ScoreStatistics { mean, deviation, rows, bm25: of_whole, lengths, pieces, scored: scored.clone() };
+        self.buffers.put_back(pieces_scores);
         Gathered { candidates, statistics, word_rarity, is_exhaustive }
-    }
-
-    /// The pieces of the query that are scored: among several namespaces all, as their weights depend on all of these.
-    fn scored_pieces(&self, bm25: &[Bm25Statistics], context: &SearchContext) -> Vec<usize> {
-        let pieces: Vec<_> = self.query.pieces.iter().map(|piece| piece.piece.clone()).collect();
-        let information: Vec<f32> = bm25.iter().map(Bm25Statistics::information).collect();
-        let weights = pieces::weights(&pieces, &information);
-        (0..bm25.len()).filter(|&at| context.collection.is_some() || weights[at] > 0.0).collect()
     }
 
     /// Chooses the candidates: the nearest messages, as many with the best BM25, and the neighbors of those. Returns
@@ -295,10 +347,11 @@ impl Gathering<'_> {
                 nominated.extend(index.neighbors(row, &mut cursor));
             }
         }
-        if query.strategy == RankingStrategy::Lexical && !query.is_late {
-            // No vectors are searched. If the terms find too few messages, the newest of the others follow.
+        if query.strategy == RankingStrategy::Lexical {
+            // No vectors are searched. If the terms find too few messages, the newest of the others follow, unless vectors were
+            // wanted: those are no evidence.
             is_exhaustive = by_terms < count && has_all_by_terms && !context.by_terms.is_filled();
-            if is_exhaustive {
+            if is_exhaustive && query.not_embedded.is_none() {
                 let newest = index.newest_messages(wanted, may_be_hit);
                 is_exhaustive = newest.len() < wanted;
                 nominated.extend(newest);

@@ -1,8 +1,10 @@
-//! Words that say that something changed, and words with which questions ask about the past: English, German, French and
-//! Chinese.
+//! Words that say that something changed, and words with which questions ask about the past or for the newest of several:
+//! English, German, French and Chinese.
 //!
 //! They are looked for in every text, whatever its language: a word that means something else in another language costs a
 //! place in the order of two hits at most.
+
+use std::{collections::HashMap, sync::LazyLock};
 
 use crate::lexical::is_unspaced;
 
@@ -287,6 +289,139 @@ const PAST: &[&str] = &[
 const CHINESE_PAST: &[&str] =
     &["以前", "之前", "原来", "原先", "曾经", "过去", "最初", "起初", "从前", "当时", "本来", "当初"];
 
+/// Words with which questions ask for the newest of several.
+const NEWEST: &[&str] = &[
+    "last",
+    "latest",
+    "newest",
+    "recent",
+    "recently",
+    "letzte",
+    "letzten",
+    "letzter",
+    "letztes",
+    "neueste",
+    "neuesten",
+    "neuester",
+    "neuestes",
+    "jüngste",
+    "jüngsten",
+    "zuletzt",
+    "dernier",
+    "derniers",
+    "dernière",
+    "dernières",
+    "récent",
+    "récente",
+    "récemment",
+];
+const CHINESE_NEWEST: &[&str] = &["最新", "最近一次", "最后一次", "上一次", "上次", "最近的"];
+/// Words beside these with which a question means another one than the newest.
+const NOT_NEWEST: &[&str] = &[
+    "before",
+    "earlier",
+    "first",
+    "name",
+    "original",
+    "originally",
+    "previous",
+    "previously",
+    "until",
+    "ersten",
+    "erste",
+    "früher",
+    "vorher",
+    "vorherige",
+    "vorletzte",
+    "vorletzten",
+    "bevor",
+    "avant",
+    "auparavant",
+    "premier",
+    "première",
+    "précédent",
+    "précédente",
+];
+/// With one of these beside it, "last" says when.
+const TIMES: &[&str] = &[
+    "night",
+    "day",
+    "days",
+    "week",
+    "weeks",
+    "weekend",
+    "month",
+    "months",
+    "year",
+    "years",
+    "hour",
+    "hours",
+    "minute",
+    "minutes",
+    "time",
+    "spring",
+    "summer",
+    "autumn",
+    "fall",
+    "winter",
+    "christmas",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "nacht",
+    "tag",
+    "tage",
+    "tagen",
+    "woche",
+    "wochen",
+    "wochenende",
+    "monat",
+    "monate",
+    "monaten",
+    "jahr",
+    "jahre",
+    "jahren",
+    "mal",
+    "frühling",
+    "frühjahr",
+    "sommer",
+    "herbst",
+    "winter",
+    "montag",
+    "dienstag",
+    "mittwoch",
+    "donnerstag",
+    "freitag",
+    "samstag",
+    "sonntag",
+    "nuit",
+    "jour",
+    "jours",
+    "semaine",
+    "semaines",
+    "mois",
+    "an",
+    "ans",
+    "année",
+    "années",
+    "printemps",
+    "été",
+    "automne",
+    "hiver",
+    "lundi",
+    "mardi",
+    "mercredi",
+    "jeudi",
+    "vendredi",
+    "samedi",
+    "dimanche",
+    "fois",
+];
+
 /// Returns true if a word, in lower case, says nothing but that something changed.
 pub(super) fn is_change_word(word: &str) -> bool {
     CHANGED.contains(&word)
@@ -299,17 +434,26 @@ pub(super) enum Change {
     Perhaps,
 }
 
+/// All words that say so: a list of them would be read through for each word of each text.
+static WORDS: LazyLock<HashMap<&str, Change>> = LazyLock::new(|| {
+    let perhaps = PERHAPS_CHANGES.iter().map(|&word| (word, Change::Perhaps));
+    perhaps.chain(CHANGES.iter().map(|&word| (word, Change::Certain))).collect()
+});
+
 impl Change {
     /// `None`: the text does not say that something changed.
     pub(super) fn of(text: &str) -> Option<Self> {
         let lower = text.to_lowercase();
-        let has = |changes: &[&str]| lower.split(|c: char| !c.is_alphanumeric()).any(|word| changes.contains(&word));
-        let is_chinese = || lower.contains(is_unspaced) && CHINESE_CHANGES.iter().any(|part| lower.contains(part));
-        match () {
-            () if has(CHANGES) || is_chinese() => Some(Change::Certain),
-            () if has(PERHAPS_CHANGES) => Some(Change::Perhaps),
-            () => None,
+        let mut found = None;
+        for word in lower.split(|c: char| !c.is_alphanumeric()) {
+            match WORDS.get(word) {
+                Some(Change::Certain) => return Some(Change::Certain),
+                Some(Change::Perhaps) => found = Some(Change::Perhaps),
+                None => {}
+            }
         }
+        let is_chinese = lower.contains(is_unspaced) && CHINESE_CHANGES.iter().any(|part| lower.contains(part));
+        if is_chinese { Some(Change::Certain) } else { found }
     }
 
     /// The least share of the question's words that the earlier message has, by their rarity.
@@ -329,6 +473,23 @@ impl Change {
     }
 }
 
+/// Returns true if a question asks for the newest of several, as "the last deployment" does and "last week" does not.
+/// `lower` is its text in lower case.
+pub(super) fn asks_for_newest(lower: &str) -> bool {
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let is_time = |at: Option<usize>| at.and_then(|at| words.get(at)).is_some_and(|word| TIMES.contains(word));
+    let asks = |at: usize| is_newest_word(words[at]) && !is_time(Some(at + 1)) && !is_time(at.checked_sub(1));
+    let is_chinese = lower.contains(is_unspaced) && CHINESE_NEWEST.iter().any(|part| lower.contains(part));
+    let is_other =
+        words.iter().any(|word| NOT_NEWEST.contains(word)) || CHINESE_PAST.iter().any(|part| lower.contains(part));
+    !is_other && (is_chinese || (0..words.len()).any(asks))
+}
+
+/// Returns true if a word, in lower case, asks for the newest of several.
+pub(super) fn is_newest_word(word: &str) -> bool {
+    NEWEST.contains(&word)
+}
+
 /// Returns true if a question is about the past. `lower` is its text in lower case.
 pub(super) fn asks_about_past(lower: &str) -> bool {
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
@@ -338,4 +499,27 @@ pub(super) fn asks_about_past(lower: &str) -> bool {
                 && matches!(word.as_bytes(), [b'1', b'9', ..] | [b'2', b'0', ..])
                 && word.bytes().all(|b| b.is_ascii_digit())
     }) || CHINESE_PAST.iter().any(|part| lower.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_told_from_a_time() {
+        let check =
+            |question: &str, wanted| assert_eq!(asks_for_newest(&question.to_lowercase()), wanted, "{question}");
+        check("When was the last deployment?", true);
+        check("What is the latest release?", true);
+        check("Wann war das letzte Deployment?", true);
+        check("Quelle est la dernière version ?", true);
+        check("上次部署是什么时候？", true);
+        check("What did we deploy last week?", false);
+        check("When did I last see the dentist?", true);
+        check("Was war letzte Woche?", false);
+        check("Qu'avons-nous fait la semaine dernière ?", false);
+        check("What is her last name?", false);
+        check("What was the last release before 2.0?", false);
+        check("Which release was the first?", false);
+    }
 }

@@ -14,8 +14,9 @@ use mnemon_index::{dot, mmr};
 
 use super::{
     arrange::{Position, Turns, join_sessions, keep_positions},
+    echo::Question,
     hit::{Hit, Hits},
-    options::{QueryOptions, RankingStrategy, Unit},
+    options::{QueryOptions, RankingStrategy, TimeUse, Unit},
     prepare::PreparedQuery,
     query::MessageParts,
     rank::Ranked,
@@ -56,7 +57,7 @@ pub(crate) fn find_hits(
     reranker: Option<&dyn Reranker>,
 ) -> Result<Hits> {
     let options = &prepared.query.options;
-    let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(options);
+    let Depth { hits: most, vectors, mut pool, mut messages } = Depth::of(prepared);
     let room = Room::new(prepared.query.read_budget.as_ref());
     // The best candidates of narrower searches, which stay the best: so the first hits are the same for every k.
     let mut kept: HashMap<(u32, u64), usize> = HashMap::new();
@@ -64,7 +65,13 @@ pub(crate) fn find_hits(
         let mut found = searcher.search(messages)?;
         found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
         if options.answerable.is_some_and(|least| found.answerability < least) {
-            return Ok(found.hits(Vec::new()));
+            return Ok(found.hits(Vec::new(), prepared));
+        }
+        if let Some(least) = options.min_score {
+            let count = found.ranked.len();
+            found.ranked.retain(|ranked| ranked.relevance >= least);
+            // A wider search finds what has less evidence.
+            found.is_exhaustive |= found.ranked.len() < count;
         }
         // The snapshot is taken after the search, so it contains every row that was found.
         let snapshot = store.read()?;
@@ -100,14 +107,19 @@ pub(crate) fn find_hits(
             let mut hits = choice.order(chosen)?;
             let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
             // The scores of the other strategies, and of sessions, do not tell how well one message answers.
-            let may_move = options.strategy == RankingStrategy::Hybrid && options.unit != Unit::Session;
-            bring_up_to_date(&mut hits, &Subject { question, rarity, language: found.language(), may_move });
+            let is_hybrid = options.strategy == RankingStrategy::Hybrid && options.unit != Unit::Session;
+            let (may_move, other_words) = (is_hybrid && !query.without.updates, !query.without.change_words);
+            let subject = Subject { question, rarity, language: found.language(), may_move, other_words };
+            // Further hits are left out, unless they were in the previous answer.
+            let kept = if options.previous.is_empty() { options.k.max(ORDERED_DEPTH) } else { usize::MAX };
+            let kept = kept.min(hits.len());
+            bring_up_to_date(&mut hits[..kept], &subject);
             let mut hits = keep_positions(hits, &options.previous, options.k);
             for (rank, hit) in (1..).zip(&mut hits) {
                 hit.rank = rank;
             }
             room.budget.iter().for_each(ReadBudget::keep);
-            return Ok(found.hits(hits));
+            return Ok(found.hits(hits, prepared));
         }
         let last = match limit {
             usize::MAX => 0,
@@ -167,7 +179,8 @@ impl Depth {
         }
     }
 
-    pub(super) fn of(options: &QueryOptions) -> Self {
+    pub(super) fn of(prepared: &PreparedQuery) -> Self {
+        let options = &prepared.query.options;
         // The order of the first hits is that of all of these.
         let depth = options.rerank.unwrap_or(0).max(options.k).max(ORDERED_DEPTH);
         let keeps_order = options.keep_duplicates && options.previous.is_empty() && options.diversity.is_none();
@@ -180,6 +193,8 @@ impl Depth {
         let messages = match options.strategy {
             _ if options.unit == Unit::Session => pool,
             RankingStrategy::Dense => pool,
+            // What a time brings to the front is far behind by meaning and words.
+            _ if options.time == TimeUse::Boost && !prepared.spans.is_empty() => WIDENING * MIN_CANDIDATES,
             _ => MIN_CANDIDATES,
         };
         Depth { hits, pool, messages, vectors }
@@ -187,9 +202,9 @@ impl Depth {
 }
 
 impl SearchOutcome {
-    fn hits(&self, hits: Vec<Hit>) -> Hits {
+    fn hits(&self, hits: Vec<Hit>, prepared: &PreparedQuery) -> Hits {
         let SearchOutcome { cut_short, answerability, pending, .. } = *self;
-        Hits { hits, cut_short, answerability, pending, seen: None }
+        Hits { hits, cut_short, answerability, pending, not_embedded: prepared.not_embedded.clone(), seen: None }
     }
 
     fn origin(&self, ranked: &Ranked) -> &Origin {
@@ -244,13 +259,17 @@ impl Chosen {
 }
 
 impl<S: Searcher> Choice<'_, S> {
-    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates last: fewer if there is no room for more.
+    /// Chooses up to `pool` hits in the order of the candidates, near-duplicates and what repeats the question last: fewer if
+    /// there is no room for more.
     fn choose(&self, pool: usize) -> Result<Vec<Chosen>> {
         self.room.begin();
         let mut chosen: Vec<Chosen> = Vec::new();
-        let mut duplicates = Vec::new();
+        let mut last = Vec::new();
         let mut per_batch: HashMap<Batch, usize> = HashMap::new();
         let most = self.options.per_batch.unwrap_or(usize::MAX);
+        let asked = self.asked();
+        let questions: Vec<Question> =
+            asked.iter().filter_map(|text| Question::of(text, self.found.language())).collect();
         for (at, ranked) in self.found.ranked.iter().enumerate() {
             if chosen.len() == pool {
                 break;
@@ -282,30 +301,46 @@ impl<S: Searcher> Choice<'_, S> {
                 trigrams: OnceCell::new(),
                 terms: OnceCell::new(),
             };
+            let text = new.hit.message.borrowed_text();
+            if questions.iter().any(|question| question.is_repeated_by(&text, ranked.breakdown.coverage)) {
+                (new.hit.relevance, new.hit.breakdown.repeats_question) = (0.0, true);
+            }
+            if self.options.min_score.is_some_and(|least| new.hit.relevance < least) {
+                continue;
+            }
             if parts == MessageParts::WithoutContent {
                 new.hit.message.content = Vec::new();
             }
-            match self.original(&new, &chosen) {
-                Some(id) => {
-                    new.hit.breakdown.duplicate_of = Some(id);
-                    duplicates.push((batch, new));
-                }
-                None => {
-                    batch.into_iter().for_each(|batch| *per_batch.entry(batch).or_default() += 1);
-                    chosen.push(new);
-                }
+            new.hit.breakdown.duplicate_of = self.original(&new, &chosen);
+            if new.hit.is_last() {
+                last.push((batch, new));
+            } else {
+                batch.into_iter().for_each(|batch| *per_batch.entry(batch).or_default() += 1);
+                chosen.push(new);
             }
         }
-        // Duplicates are added as far as the limits of their batches allow.
-        for (batch, duplicate) in duplicates {
+        // These are added as far as the limits of their batches allow.
+        for (batch, new) in last {
             let count = batch.map(|batch| per_batch.entry(batch).or_default());
             if count.as_ref().is_none_or(|count| **count < most) {
                 count.into_iter().for_each(|count| *count += 1);
-                chosen.push(duplicate);
+                chosen.push(new);
             }
         }
         chosen.truncate(pool);
         Ok(chosen)
+    }
+
+    /// Returns the texts of the query that may ask, in lower case. None if their repetitions are ranked as other messages.
+    fn asked(&self) -> Vec<String> {
+        let PreparedQuery { query, pieces, .. } = self.prepared;
+        if self.options.strategy != RankingStrategy::Hybrid || query.without.echo {
+            return Vec::new();
+        }
+        match &pieces[..] {
+            [] => vec![query.text.to_lowercase()],
+            pieces => pieces.iter().map(|piece| query.text[piece.piece.range.clone()].to_lowercase()).collect(),
+        }
     }
 
     /// Joins the messages of a turn or of a session, if the query demands it: up to `most` of them, best first.
@@ -349,8 +384,8 @@ impl<S: Searcher> Choice<'_, S> {
             chosen = self.diversify(chosen, lambda);
             chosen.extend(rest);
         }
-        // Duplicates stay last, whatever the reranker's scores.
-        chosen.sort_by_key(|chosen| chosen.hit.breakdown.duplicate_of.is_some());
+        // These stay last, whatever the reranker's scores.
+        chosen.sort_by_key(|chosen| chosen.hit.is_last());
         Ok(chosen.into_iter().map(|chosen| chosen.hit).collect())
     }
 
@@ -369,8 +404,8 @@ impl<S: Searcher> Choice<'_, S> {
         }
         let (score, similarity) = (ranked.score, ranked.similarity);
         let namespace = self.found.origin(ranked).name.clone();
-        let (supersedes, others) = (Vec::new(), Vec::new());
-        Ok(Hit { message, namespace, score, similarity, rank: 0, passage, supersedes, others, breakdown })
+        let (relevance, supersedes, others) = (ranked.relevance, Vec::new(), Vec::new());
+        Ok(Hit { message, namespace, score, relevance, similarity, rank: 0, passage, supersedes, others, breakdown })
     }
 
     /// The id of a better hit of the same speaker with nearly the same text, if there is one.

@@ -1,6 +1,6 @@
 //! Hits, and the breakdown of their scores.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,12 @@ pub struct Hit {
     /// strategies the cosine, the BM25 or the fused score; for a reranked hit the reranker's score. A turn has the score
     /// of its best message; a hybrid session the logarithm of the sum of the odds of its five best.
     pub score: f32,
+    /// How likely the message is evidence for the query, 0 to 1, by which [`Query::min_score`](crate::Query::min_score) leaves
+    /// hits out. It compares hits of any recalls, in namespaces of any size, with any model.
+    ///
+    /// It is estimated from the cosine and its z-score, the share of the query's terms and the number of messages, and knows
+    /// nothing of speakers, times and neighbors. The order of hits is by `score`. A reranker does not change it.
+    pub relevance: f32,
     /// The cosine of the query and the message's best chunk, -1 to 1; higher is nearer. 0 if the query or the
     /// message was not embedded.
     pub similarity: f32,
@@ -107,16 +113,36 @@ pub struct ScoreBreakdown {
     pub reranked: Option<f32>,
     /// The id of a better candidate that this message nearly duplicates. It need not be among the hits.
     pub duplicate_of: Option<String>,
+    /// Whether the message only repeats the question that the query asks, or its words over and over: then it comes after all
+    /// others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub repeats_question: bool,
 }
 
 impl Hit {
     /// Makes a hit of a message that was found elsewhere, for a [`HitProcessor`](crate::HitProcessor) that adds hits.
-    /// `score` becomes its similarity too.
+    /// `score` becomes its similarity too, and its relevance is 1.
     pub fn new(message: Message, score: f32, rank: usize) -> Self {
         let passage = 0..message.text().len();
         let breakdown = ScoreBreakdown::default();
         let (supersedes, others) = (Vec::new(), Vec::new());
-        Hit { message, namespace: None, score, similarity: score, rank, passage, supersedes, others, breakdown }
+        Hit {
+            message,
+            namespace: None,
+            score,
+            relevance: 1.0,
+            similarity: score,
+            rank,
+            passage,
+            supersedes,
+            others,
+            breakdown,
+        }
+    }
+
+    /// Returns true if it comes after all others: it nearly duplicates a better one, or repeats the question.
+    pub(super) fn is_last(&self) -> bool {
+        self.breakdown.duplicate_of.is_some() || self.breakdown.repeats_question
     }
 
     /// Returns false if the hit shares nothing with the query, and only fills up a lexical recall.
@@ -137,6 +163,8 @@ pub struct Hits {
     pub(crate) answerability: f32,
     #[serde(skip)]
     pub(crate) pending: usize,
+    #[serde(skip)]
+    pub(crate) not_embedded: Option<Arc<str>>,
     #[serde(skip)]
     pub(crate) seen: Option<Seen>,
 }
@@ -161,6 +189,12 @@ impl Hits {
     /// [`RankingStrategy::Dense`](crate::RankingStrategy) does not find them.
     pub fn pending(&self) -> usize {
         self.pending
+    }
+
+    /// Returns why the query was not embedded, so that words alone found the hits: the embedder cannot be reached, failed, or was
+    /// busy until the deadline. `None` if the query was embedded, or words alone were asked for.
+    pub fn not_embedded(&self) -> Option<&str> {
+        self.not_embedded.as_deref()
     }
 
     /// In an engine with a [shared](crate::EngineBuilder::shared) database, the version of the namespace that the hits

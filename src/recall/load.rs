@@ -76,6 +76,31 @@ impl Originals for StoredVectors {
     }
 }
 
+/// The words of a namespace, without its vectors and its rows.
+pub(crate) struct StoredWords {
+    pub(super) lexical: LexicalIndex,
+    pub(super) language: Language,
+    pub(super) unindexed: Unindexed,
+}
+
+/// Reads the words of a namespace. `None` if that takes its rows, because some were removed, or if its lexical index must be rebuilt.
+pub(crate) fn read_words(
+    snapshot: &Snapshot,
+    generation: &Generation,
+    namespace: NamespaceId,
+) -> Result<Option<StoredWords>> {
+    let rows = snapshot.rows().count(generation.id, namespace)?;
+    if snapshot.rows().live_count(generation.id, namespace)? != rows {
+        return Ok(None);
+    }
+    let language = snapshot.namespaces().language(namespace)?.language;
+    let stored = StoredNamespace { snapshot, generation, id: namespace };
+    let Some(segments) = stored.read_segments(language)? else { return Ok(None) };
+    let lexical = lexical_index(segments, rows, |row| (row as usize) < rows);
+    let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
+    Ok(lexical.map(|lexical| StoredWords { lexical, language, unindexed }))
+}
+
 /// Reads a namespace. `None` if its lexical index is missing or damaged, and must be rebuilt first.
 ///
 /// `on_sample` is called when a search of its graph was kept as a sample.
@@ -136,7 +161,9 @@ pub(crate) fn load(
             (Vectors::Graph(Arc::clone(&graph.insert(found?).graph)), segments)
         }
     };
-    let Some(lexical) = segments?.and_then(|segments| lexical_index(segments, &metas)) else { return Ok(None) };
+    let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
+    let lexical = segments?.and_then(|segments| lexical_index(segments, metas.len(), is_live));
+    let Some(lexical) = lexical else { return Ok(None) };
     let unindexed = Unindexed::new(snapshot.pending().unindexed(generation.id, namespace)?);
     let index = NamespaceIndex::new(vectors, dimension, metas, lexical, language);
     Ok(Some(ReadNamespace { messages: LoadedMessages { index: RwLock::new(index), unindexed }, graph }))
@@ -253,13 +280,12 @@ impl StoredNamespace<'_> {
 }
 
 /// Joins the segments of a namespace. `None` if a live row is in none of them.
-fn lexical_index(segments: Vec<(u32, Segment)>, metas: &[Option<RowMeta>]) -> Option<LexicalIndex> {
-    let is_live = |row: u32| metas.get(row as usize).is_some_and(Option::is_some);
+fn lexical_index(segments: Vec<(u32, Segment)>, rows: usize, is_live: impl Fn(u32) -> bool) -> Option<LexicalIndex> {
     let mut index = LexicalIndex::default();
     for (number, segment) in segments {
-        index.set(number, Some(Arc::new(segment)), is_live);
+        index.set(number, Some(Arc::new(segment)), &is_live);
     }
-    let is_complete = (0..metas.len() as u32).all(|row| !is_live(row) || index.covers(row));
+    let is_complete = (0..rows as u32).all(|row| !is_live(row) || index.covers(row));
     is_complete.then_some(index)
 }
 

@@ -6,10 +6,10 @@
 //! - `query` has the [`Query`], and `options` its options, once for all who tell them. `pieces` cuts a long
 //!   text, `prepare` resolves the names in them and embeds the text; `when` reads the times that the text names.
 //! - `search` is the searcher of one namespace, `multi_namespace` that of several, which a [`Scope`] names.
-//! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, and `rank`
-//!   turns evidence into scores.
+//! - `candidates` gathers the evidence from both indexes, `statistics` the numbers that it is compared with, `rank`
+//!   turns evidence into scores, and `relevance` estimates what they are worth.
 //! - `find` chooses the hits, by `same_text`, which recognizes near-duplicates, by `updates`, which recognizes what is out of
-//!   date (with the words in `change_words`), and by `arrange`, which joins messages to turns and sessions.
+//!   date (with the words in `change_words`), by `echo`, which recognizes what repeats the question, and by `arrange`, which joins messages to turns and sessions.
 //!
 //! A loaded namespace is a `namespace`, with the `vectors` and the rows (`row_filter`) of its index. `unindexed` has the
 //! messages that are not embedded yet, `metadata` those that a filter on metadata matches. `load` reads a namespace from
@@ -29,10 +29,12 @@ mod search;
 
 mod candidates;
 mod rank;
+mod relevance;
 mod statistics;
 
 mod arrange;
 mod change_words;
+mod echo;
 mod find;
 mod hit;
 mod same_text;
@@ -51,9 +53,9 @@ pub(crate) use changes::{AddedRows, NamespaceChange, SegmentChange};
 pub(crate) use find::find_hits;
 pub(crate) use hit::Seen;
 pub use hit::{Hit, Hits, ScoreBreakdown};
-pub(crate) use load::{ReadGraph, check_graphs, check_lexical, load, read_segment};
+pub(crate) use load::{ReadGraph, StoredWords, check_graphs, check_lexical, load, read_segment, read_words};
 pub use multi_namespace::Scope;
-pub(crate) use multi_namespace::{LoadedHandle, Member, MultiNamespaceSearch};
+pub(crate) use multi_namespace::{LoadedHandle, Member, MultiNamespaceSearch, NamespaceSource};
 pub(crate) use namespace::LoadedMessages;
 pub use options::{MAX_K, QueryOptions, RankingStrategy, TimeUse, Unit};
 pub(crate) use prepare::{PreparedQuery, embed_query};
@@ -64,4 +66,4 @@ pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher
 pub(crate) use unindexed::Unindexed;
 pub(crate) use updates::{Asked, superseding_pairs};
 pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};
-pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_at_offset};
+pub use when::{TimeExpression, TimeSpan, time_expressions, time_expressions_in};

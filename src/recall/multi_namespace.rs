@@ -1,7 +1,8 @@
 //! A recall over several namespaces, with one ranking: the [`Scope`] that names them, and their search.
 //!
-//! The namespaces are searched one after the other, and each is loaded only while it is searched. The evidence for the
-//! candidates of all of them is standardized by pooled statistics: the frequencies of the query's terms, the mean and
+//! First the documents that contain the query's terms are counted, then the namespaces are searched one after the other, and each is
+//! loaded only while it is searched. Where not all of them fit in memory, words are counted without loading, so that each namespace is
+//! loaded once. The evidence for the candidates of all of them is standardized by pooled statistics: the frequencies of the query's terms, the mean and
 //! the deviation of cosines and BM25 scores, the typical lengths. So a message gets nearly the same score as if all the
 //! messages were in one namespace. Only its neighbors are of its own namespace.
 
@@ -16,17 +17,19 @@ use mnemon_index::is_past;
 use super::{
     candidates::SearchContext,
     find::Depth,
+    load::StoredWords,
     namespace::LoadedMessages,
     options::RankingStrategy,
     prepare::PreparedQuery,
     rank::{Candidate, Ranked},
     search::{Found, IndexSearch, Origin, SearchOutcome, SearchResources, Searcher},
     statistics::ScoreStatistics,
+    unindexed::Unindexed,
 };
 use crate::{
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
-    lexical::{Collection, Language},
+    lexical::{Collection, Language, LexicalIndex},
     store::Snapshot,
 };
 
@@ -51,6 +54,13 @@ pub(crate) struct Member {
     pub(crate) name: Namespace,
     pub(crate) id: NamespaceId,
     pub(super) weight: f32,
+}
+
+impl Member {
+    /// Names the namespace in an error.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        error.within(|| format!("namespace {}", self.name))
+    }
 }
 
 impl Scope {
@@ -128,43 +138,49 @@ impl<'a> FromIterator<&'a Namespace> for Scope {
 /// A namespace that stays loaded as long as the handle exists.
 pub(crate) type LoadedHandle = Arc<dyn AsRef<LoadedMessages>>;
 
-/// Loads a namespace.
-pub(crate) type LoadMessages<'a> = dyn Fn(&Member) -> Result<LoadedHandle> + 'a;
+/// Has the namespaces of a search.
+pub(crate) trait NamespaceSource {
+    /// Returns a namespace, which is loaded if it was not yet.
+    fn load(&self, member: &Member) -> Result<LoadedHandle>;
+
+    /// Reads the words of a namespace that is not loaded, and would not stay so. `None`: load it.
+    fn words(&self, member: &Member, snapshot: &Snapshot) -> Result<Option<StoredWords>>;
+}
 
 /// The searcher of several namespaces.
 pub(crate) struct MultiNamespaceSearch<'s> {
     query: &'s PreparedQuery<'s>,
     members: &'s [Member],
     weights: Vec<f32>,
-    load: &'s LoadMessages<'s>,
+    source: &'s dyn NamespaceSource,
     resources: SearchResources<'s>,
     context: SearchContext,
     keeps_vectors: bool,
-    /// True if the next walk begins with the last namespace.
+    /// True if the next search begins with the last namespace, because the last search ended there: it is still loaded.
     is_backward: bool,
     /// The vectors of the last search's candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
 }
 
 impl<'s> MultiNamespaceSearch<'s> {
-    /// Counts the documents of all namespaces that contain the query's terms: each namespace is loaded.
+    /// Counts the documents of all namespaces that contain the query's terms.
     ///
     /// # Errors
-    /// Those of `load` and of the store.
+    /// Those of `source` and of the store.
     pub(crate) fn new(
         query: &'s PreparedQuery<'s>,
         members: &'s [Member],
-        load: &'s LoadMessages<'s>,
+        source: &'s dyn NamespaceSource,
         resources: SearchResources<'s>,
     ) -> Result<Self> {
         let mut search = MultiNamespaceSearch {
             query,
             members,
             weights: members.iter().map(|member| member.weight).collect(),
-            load,
+            source,
             resources,
             context: SearchContext::default(),
-            keeps_vectors: Depth::of(&query.query.options).vectors > 0,
+            keeps_vectors: Depth::of(query).vectors > 0,
             is_backward: false,
             vectors: HashMap::new(),
         };
@@ -172,29 +188,41 @@ impl<'s> MultiNamespaceSearch<'s> {
         Ok(search)
     }
 
-    fn collection(&mut self) -> Result<Collection> {
+    fn collection(&self) -> Result<Collection> {
         let (mut collection, mut context) = (Collection::default(), SearchContext::default());
         if self.query.strategy == RankingStrategy::Dense {
             return Ok(collection);
         }
+        let store = self.resources.store;
+        let mut add = |query: &PreparedQuery, lexical: &LexicalIndex, language, unindexed: &Unindexed| -> Result<()> {
+            let unindexed = query.unindexed(unindexed, language, store)?;
+            lexical.add_to(&mut collection, &context.terms(language, query).whole, unindexed.terms());
+            Ok(())
+        };
+        // What changed since a time has other words than those that are stored.
+        let is_of_now = self.query.query.options.as_of.is_none();
         let mut walk = self.walk()?;
-        while let Some((_, loaded)) = walk.next()? {
-            let LoadedMessages { index, unindexed } = (*loaded).as_ref();
-            let (index, query) = (index.read(), &walk.query);
-            let unindexed = query.unindexed(unindexed, index.language, self.resources.store)?;
-            index.lexical.add_to(&mut collection, &context.terms(index.language, query).whole, unindexed.terms());
+        while let Some(origin) = walk.next()? {
+            let member = &self.members[origin as usize];
+            let words = if is_of_now { self.source.words(member, &walk.snapshot)? } else { None };
+            match words {
+                Some(words) => add(&walk.query, &words.lexical, words.language, &words.unindexed)?,
+                None => {
+                    let loaded = walk.load(origin)?;
+                    let LoadedMessages { index, unindexed } = (*loaded).as_ref();
+                    let index = index.read();
+                    add(&walk.query, &index.lexical, index.language, unindexed)?;
+                }
+            }
         }
         Ok(collection)
     }
 
-    /// Begins a walk over the namespaces, with those that the last one ended with: they are the ones that are still loaded if not all
-    /// of them fit in memory.
-    fn walk(&mut self) -> Result<Walk<'s>> {
-        let MultiNamespaceSearch { members, load, resources, is_backward, .. } = *self;
-        self.is_backward = !is_backward;
+    fn walk(&self) -> Result<Walk<'s>> {
+        let MultiNamespaceSearch { members, source, resources, is_backward, .. } = *self;
         let (query, snapshot) = (self.query.clone(), resources.store.read()?);
         let rest = 0..members.len() as u32;
-        Ok(Walk { members, rest, is_backward, query, snapshot, load, resources, is_cut_short: false })
+        Ok(Walk { members, rest, is_backward, query, snapshot, source, resources, is_cut_short: false })
     }
 }
 
@@ -204,7 +232,9 @@ impl Searcher for MultiNamespaceSearch<'_> {
         let mut languages = vec![Language::default(); self.members.len()];
         self.context.begin(messages);
         let mut walk = self.walk()?;
-        while let Some((origin, loaded)) = walk.next()? {
+        self.is_backward = !self.is_backward;
+        while let Some(origin) = walk.next()? {
+            let loaded = walk.load(origin)?;
             let LoadedMessages { index, unindexed } = (*loaded).as_ref();
             let (query, resources, keeps_vectors) = (&walk.query, self.resources, self.keeps_vectors);
             let mut search = IndexSearch { query, index, unindexed, resources, keeps_vectors, allowed: None };
@@ -241,24 +271,24 @@ impl Searcher for MultiNamespaceSearch<'_> {
     }
 }
 
-/// The namespaces that have the query's session, loaded one after the other.
+/// A walk over the namespaces that have the query's session.
 struct Walk<'s> {
     members: &'s [Member],
     /// The positions of those that are left.
     rest: Range<u32>,
     is_backward: bool,
-    /// The query for the namespace that was loaded last.
+    /// The query for the last namespace.
     query: PreparedQuery<'s>,
     snapshot: Snapshot,
-    load: &'s LoadMessages<'s>,
+    source: &'s dyn NamespaceSource,
     resources: SearchResources<'s>,
-    /// The deadline passed before all were loaded.
+    /// The deadline passed before all were visited.
     is_cut_short: bool,
 }
 
 impl Walk<'_> {
-    /// Loads the next namespace, and prepares the query for it. Returns it with its position.
-    fn next(&mut self) -> Result<Option<(u32, LoadedHandle)>> {
+    /// Prepares the query for the next namespace. Returns its position.
+    fn next(&mut self) -> Result<Option<u32>> {
         while let Some(origin) = if self.is_backward { self.rest.next_back() } else { self.rest.next() } {
             let member = &self.members[origin as usize];
             if self.rest.len() + 1 < self.members.len() && is_past(self.query.deadline) {
@@ -266,13 +296,18 @@ impl Walk<'_> {
                 return Ok(None);
             }
             if self.query.enter(member.id, &self.snapshot)? {
-                let loaded = (self.load)(member)?;
-                let sets = Arc::clone(&(*loaded).as_ref().index.read().metadata);
-                self.query.filter_metadata(&sets, self.resources.store)?;
-                return Ok(Some((origin, loaded)));
+                return Ok(Some(origin));
             }
         }
         Ok(None)
+    }
+
+    /// Loads the namespace at the position that was returned last.
+    fn load(&mut self, origin: u32) -> Result<LoadedHandle> {
+        let loaded = self.source.load(&self.members[origin as usize])?;
+        let sets = Arc::clone(&(*loaded).as_ref().index.read().metadata);
+        self.query.filter_metadata(&sets, self.resources.store)?;
+        Ok(loaded)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::{
     error::{Error, Result},
     filter::MetadataFilter,
-    message::{Role, Timestamp},
+    message::{LocalTime, Role, TimeZone, Timestamp},
 };
 
 /// The greatest number of hits of one recall.
@@ -72,7 +72,8 @@ pub struct QueryOptions {
     /// known: `created_at` alone decides. Cost: a look at each vector's message, and a pass over the versions of the
     /// namespace.
     pub as_of: Option<Timestamp>,
-    /// Only messages that this filter matches, by their metadata and by `$id`, `$session`, `$role` and `$created_at`.
+    /// Only messages that this filter matches, by their metadata and by `$id`, `$session`, `$role`,
+    /// `$source` and `$created_at`.
     ///
     /// The options `role`, `session`, `since`, `until` and `ids` are faster than the same conditions here. The first query
     /// with a path reads its values in all messages of the namespace. Later filters with the path are evaluated in memory,
@@ -84,6 +85,11 @@ pub struct QueryOptions {
     pub ids: Option<BTreeSet<String>>,
     /// Not the messages with these ids, such as those that the prompt already contains. Unknown ids are ignored.
     pub except: BTreeSet<String>,
+    /// Whether messages are found that a later one supersedes by its field `supersedes`.
+    ///
+    /// See [`Message::supersedes`]. A hit that says the same in other words is found in any case, see
+    /// [`Hit::supersedes`](crate::Hit::supersedes).
+    pub include_superseded: bool,
     /// How messages are ranked: `hybrid`, `dense`, `lexical`, `rrf` (reciprocal-rank fusion), or `weighted:0.5` with the
     /// share of the dense score, 0 to 1.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
@@ -116,7 +122,13 @@ pub struct QueryOptions {
     pub time: TimeUse,
     /// The time from which ages and expressions such as "last week" are counted. Default: that of `as_of`, or else the
     /// present.
-    pub now: Option<Timestamp>,
+    ///
+    /// Its offset from UTC is that of the days that the query names, unless `time_zone` says otherwise.
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<Timestamp>"))]
+    pub now: Option<LocalTime>,
+    /// The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or
+    /// else the time zone of the machine on which the engine runs.
+    pub time_zone: Option<TimeZone>,
     /// Do not move near-duplicates to the end.
     ///
     /// Otherwise, of the best 200 candidates, near-duplicates of a better one come after all others.
@@ -135,6 +147,12 @@ pub struct QueryOptions {
     /// See [`Hits::answerability`](crate::Hits::answerability).
     #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
     pub answerable: Option<f32>,
+    /// Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+    ///
+    /// See [`Hit::relevance`](crate::Hit::relevance): 0.02 leaves out what has hardly anything to do with the query, 0.1
+    /// has two in three right, 0.3 four in five.
+    #[cfg_attr(feature = "schemars", schemars(range(min = 0, max = 1)))]
+    pub min_score: Option<f32>,
     /// Number of the best candidates that the reranker orders, at least `k`.
     ///
     /// It is at most [`MAX_K`]. Cost: one run of the [`Reranker`](crate::Reranker)'s model per candidate. The recall fails if the
@@ -165,6 +183,7 @@ impl Default for QueryOptions {
             filter: None,
             ids: None,
             except: BTreeSet::new(),
+            include_superseded: false,
             strategy: RankingStrategy::Hybrid,
             neighbors: true,
             speakers: true,
@@ -174,10 +193,12 @@ impl Default for QueryOptions {
             half_life: None,
             time: TimeUse::Boost,
             now: None,
+            time_zone: None,
             keep_duplicates: false,
             diversity: None,
             per_batch: None,
             answerable: None,
+            min_score: None,
             rerank: None,
             previous: Vec::new(),
             unit: Unit::Message,
@@ -186,6 +207,12 @@ impl Default for QueryOptions {
 }
 
 impl QueryOptions {
+    /// Returns the time zone of the days that the query names.
+    pub(super) fn zone_of_days(&self) -> TimeZone {
+        let zone = self.time_zone.clone().or_else(|| self.now.map(LocalTime::zone));
+        zone.unwrap_or_else(TimeZone::system)
+    }
+
     /// Returns the options that are not the default, as JSON.
     pub(super) fn changed(&self) -> Map<String, Value> {
         let fields = |options: &QueryOptions| match serde_json::to_value(options) {
@@ -224,6 +251,7 @@ impl QueryOptions {
             ("weighted", if let RankingStrategy::Weighted(share) = self.strategy { Some(share) } else { None }),
             ("diversity", self.diversity),
             ("answerable", self.answerable),
+            ("min_score", self.min_score),
         ];
         for (name, share) in shares {
             if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {

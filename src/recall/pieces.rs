@@ -3,7 +3,11 @@
 //! A prompt is mostly about how to answer, or about something that is not stored, and a few of its sentences ask for what
 //! is. Scored as one text, the others dilute these. So each piece is scored by itself, with a weight: how rare the terms of
 //! the piece are, and how many of them a message has, beside the other pieces. What asks weighs more than what states.
-//! A question that says less than the sentence before it ("How did that end?") is scored together with it.
+//! A question that says less than the sentence before it ("How did that end?") is scored together with it. A question far from
+//! both ends of a long text is a part of what the text tells.
+//!
+//! A text that asks nothing and of which several pieces say as much as the best one, as a page of a diary, is about all of
+//! them: the words of the whole text decide then.
 //!
 //! A query of up to two sentences is one piece.
 
@@ -14,19 +18,31 @@ use std::ops::Range;
 const MAX_PIECES: usize = 8;
 /// The most questions that are among them: the last ones.
 const MAX_QUESTIONS: usize = 3;
+/// The number of first and of last sentences whose questions the text asks.
+const ASKING: usize = 6;
 /// The number of sentences up to which a query is not cut.
 const FEW_SENTENCES: usize = 2;
 /// The number of lines from which on lines that are no sentences are one block.
 const BLOCK_LINES: usize = 3;
 
-/// The weight of a statement, where others ask.
+/// The weight of a statement, where others ask, and of one directly before a question, which may be about it.
 const STATEMENT: f32 = 0.4;
+const BEFORE: f32 = 0.65;
 /// How many times as much as the question a statement may say, to count by what it says.
 const MOST_INFORMATION: f32 = 2.0;
 /// How many times as much as a question the sentence before it must say, for both to be scored together.
 const JOINED: f32 = 1.1;
 /// The least weight of a piece that is scored.
 const LEAST_WEIGHT: f32 = 0.25;
+
+/// The weight of the words of the whole text beside those of its pieces: this times a power of the number of pieces that say
+/// as much as the best one, up to a limit. It is the limit for a text that asks nothing, from so many pieces on that say so
+/// much.
+const WHOLE: f32 = 0.3;
+const WHOLE_POWER: i32 = 4;
+const MOST_WHOLE: f32 = 30.0;
+const PAGE_PIECES: usize = 4;
+const PAGE_ALIKE: f32 = 0.2;
 
 /// A piece of a query's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +81,9 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     if sentences.len() <= FEW_SENTENCES {
         return Vec::new();
     }
-    let asks = |at: usize| text[sentences[at].clone()].trim_end_matches(is_closing).ends_with(['?', '？', '؟']);
+    let is_near_end = |at: usize| at < ASKING || at + ASKING >= sentences.len();
+    let is_question = |at: usize| text[sentences[at].clone()].trim_end_matches(is_closing).ends_with(['?', '？', '؟']);
+    let asks = |at: usize| is_near_end(at) && is_question(at);
     let questions: Vec<usize> = (0..sentences.len()).rev().filter(|&at| asks(at)).take(MAX_QUESTIONS).collect();
     let before = |at: usize| at.checked_sub(1).filter(|before| !questions.contains(before));
     let mut chosen = questions.clone();
@@ -92,12 +110,17 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
 pub(super) fn weights(pieces: &[Piece], information: &[f32]) -> Vec<f32> {
     let of_kind = |kind: PieceKind| pieces.iter().zip(information).filter(move |(piece, _)| piece.kind == kind);
     let asked = of_kind(PieceKind::Question).map(|(_, &says)| says).reduce(f32::max);
-    let weight = |(piece, &says): (&Piece, &f32)| match (piece.kind, asked) {
+    let is_before =
+        |at: usize| pieces.iter().any(|other| matches!(other.kind, PieceKind::Joined { before, .. } if before == at));
+    let weight = |(at, (piece, &says)): (usize, (&Piece, &f32))| match (piece.kind, asked) {
         (PieceKind::Joined { .. }, _) => 0.0,
-        (PieceKind::Statement, Some(asked)) => STATEMENT * says.min(MOST_INFORMATION * asked),
+        (PieceKind::Statement, Some(asked)) => {
+            let share = if is_before(at) { BEFORE } else { STATEMENT };
+            share * says.min(MOST_INFORMATION * asked)
+        }
         _ => says,
     };
-    let mut weights: Vec<f32> = pieces.iter().zip(information).map(weight).collect();
+    let mut weights: Vec<f32> = pieces.iter().zip(information).enumerate().map(weight).collect();
     let mut are_scored: Vec<bool> =
         pieces.iter().map(|piece| !matches!(piece.kind, PieceKind::Joined { .. })).collect();
     for (at, piece) in pieces.iter().enumerate() {
@@ -117,6 +140,16 @@ pub(super) fn weights(pieces: &[Piece], information: &[f32]) -> Vec<f32> {
     };
     let weights = weights.into_iter().zip(are_scored).map(scaled);
     weights.map(|weight| if weight < LEAST_WEIGHT { 0.0 } else { weight }).collect()
+}
+
+/// Returns the weight of the words of the whole text beside those of its pieces, which have these weights.
+pub(super) fn whole_weight(pieces: &[Piece], weights: &[f32]) -> f32 {
+    let alike = weights.iter().map(|weight| weight * weight).sum::<f32>() - 1.0;
+    let asks = pieces.iter().any(|piece| piece.kind != PieceKind::Statement);
+    match !asks && pieces.len() >= PAGE_PIECES && alike >= PAGE_ALIKE {
+        true => MOST_WHOLE,
+        false => (WHOLE * alike.powi(WHOLE_POWER)).min(MOST_WHOLE),
+    }
 }
 
 /// Returns the bytes of each sentence and block, without white space around them.
@@ -282,7 +315,7 @@ mod tests {
             let all = information.into_iter().chain([0.0]).collect::<Vec<_>>();
             weights(&pieces, &all).into_iter().map(|weight| (weight * 100.0).round() / 100.0).collect()
         };
-        assert_eq!(rounded([4.0, 4.0, 1.0]), [1.0, 0.4, 0.0, 0.0]);
+        assert_eq!(rounded([4.0, 4.0, 1.0]), [1.0, 0.65, 0.0, 0.0]);
         assert_eq!(rounded([1.0, 4.0, 1.0]), [0.0, 0.0, 0.0, 1.0]);
         assert_eq!(rounded([0.0, 0.0, 0.0]), [0.0, 0.0, 1.0, 1.0]);
     }

@@ -15,14 +15,14 @@ use super::{
     row_filter::Filter,
     statistics::ScoreStatistics,
     unindexed::{self, AnalyzedMessage, Unindexed, UnindexedMessage, UnindexedMessages},
-    when::{TimeSpan, time_expressions},
+    when::{TimeSpan, time_expressions_in},
 };
 use crate::{
     embed::{self, Embedder},
     error::{Error, Result},
     ids::{Namespace, NamespaceId},
     lexical::Language,
-    message::Timestamp,
+    message::{LocalTime, Timestamp},
     store::{RowMeta, Snapshot, Store},
 };
 
@@ -67,6 +67,8 @@ pub(crate) struct PreparedQuery<'a> {
     pub(super) deadline: Option<Instant>,
     /// The deadline passed before the text, or all of it, was embedded.
     pub(super) is_late: bool,
+    /// The reason why words alone are searched though the options want vectors.
+    pub(super) not_embedded: Option<Arc<str>>,
     /// Scan every row instead of searching the graph.
     pub(crate) scan: bool,
 }
@@ -87,7 +89,8 @@ impl<'a> PreparedQuery<'a> {
         let deadline = query.budget.and_then(|budget| Instant::now().checked_add(budget));
         let mut prepared = PreparedQuery { deadline, ..Self::unresolved(query, first) };
         if query.options.time != TimeUse::Ignore {
-            let expressions = time_expressions(&query.text, prepared.now);
+            let zone = query.options.zone_of_days();
+            let expressions = time_expressions_in(&query.text, prepared.now, &zone);
             prepared.spans = expressions.into_iter().map(|expression| expression.span).collect();
         }
         if query.options.time == TimeUse::Filter {
@@ -106,19 +109,23 @@ impl<'a> PreparedQuery<'a> {
                 return Ok(false);
             }
         }
+        if let Some(time) = self.query.options.as_of {
+            self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
+            self.changed = Arc::new(unindexed::read_as_of(snapshot, namespace, time)?);
+        }
+        self.except = match self.query.options.include_superseded {
+            true => HashSet::new(),
+            false => snapshot.superseded().seqs(namespace, self.query.options.as_of.zip(self.put_before))?,
+        };
         if !self.query.options.except.is_empty() {
             let known = &self.query.known_seqs;
             let unknown = self.query.options.except.iter().filter(|id| !known.contains_key(*id));
-            self.except = snapshot.messages().seqs(namespace, unknown)?;
+            self.except.extend(snapshot.messages().seqs(namespace, unknown)?);
             self.except.extend(known.values());
         }
         if let Some(ids) = &self.query.options.ids {
             let seqs = snapshot.messages().seqs(namespace, ids)?;
             self.ids = Some(BTreeSet::from_iter(seqs).into_iter().collect());
-        }
-        if let Some(time) = self.query.options.as_of {
-            self.put_before = Some(snapshot.put_times().first_after(namespace, time)?);
-            self.changed = Arc::new(unindexed::read_as_of(snapshot, namespace, time)?);
         }
         Ok(true)
     }
@@ -212,9 +219,10 @@ impl<'a> PreparedQuery<'a> {
             strategy: query.options.strategy,
             known_words: 1.0,
             spans: Vec::new(),
-            now: query.options.now.or(query.options.as_of).unwrap_or_else(Timestamp::now),
+            now: query.options.now.map(LocalTime::time).or(query.options.as_of).unwrap_or_else(Timestamp::now),
             deadline: None,
             is_late: false,
+            not_embedded: None,
             scan: false,
         }
     }
@@ -225,9 +233,11 @@ impl<'a> PreparedQuery<'a> {
     /// answer comes too late for this query, and may be cached for the next. The query is then answered by words, in the
     /// last quarter of its time, and by the chunks that were embedded until then.
     ///
+    /// A query whose text the embedder cannot embed, because of the deadline or because it is down, is answered by words:
+    /// [`not_embedded`](Self::not_embedded) has the reason.
+    ///
     /// # Errors
-    /// Those of the embedder; after the deadline only if the query cannot be answered by words:
-    /// [`RankingStrategy::Dense`], [`Query::answerable`].
+    /// Those of the embedder, if words are no answer: [`RankingStrategy::Dense`], [`Query::answerable`].
     pub(crate) fn embed(&mut self, embedder: &Arc<dyn Embedder>, beside: impl FnOnce(Job) -> Result<()>) -> Result<()> {
         if self.strategy == RankingStrategy::Lexical {
             return Ok(());
@@ -250,7 +260,7 @@ impl<'a> PreparedQuery<'a> {
         let has_vocabulary = self.strategy == RankingStrategy::Hybrid && self.query.options.vocabulary;
         let asked = self.query;
         let text = &asked.text;
-        if self.strategy == RankingStrategy::Hybrid {
+        if self.strategy == RankingStrategy::Hybrid && !asked.without.pieces {
             let unembedded = |piece| QueryPiece { piece, vectors: Vec::new(), known_words: 1.0 };
             self.pieces = pieces(text).into_iter().map(unembedded).collect();
         }
@@ -289,12 +299,17 @@ impl<'a> PreparedQuery<'a> {
                 self.is_late = true;
                 Ok(())
             }
-            Err(error) if answers_by_words && (matches!(error, Error::DeadlineExceeded) || is_over(deadline)) => {
-                tracing::debug!(%error, "the deadline of a query passed before it was embedded; it is answered by words");
+            Err(error) if answers_by_words => {
+                let is_late = matches!(error, Error::DeadlineExceeded) || is_over(deadline);
+                if !(is_late || matches!(error, Error::Embedding { .. } | Error::EmbedderUnavailable { .. })) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "a query was not embedded; it is answered by words");
                 self.vectors.clear();
                 self.pieces.clear();
                 self.strategy = RankingStrategy::Lexical;
-                self.is_late = true;
+                self.is_late = is_late;
+                self.not_embedded = Some(error.to_string().into());
                 Ok(())
             }
             Err(error) => Err(error),

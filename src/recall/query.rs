@@ -9,7 +9,7 @@ use crate::{
     config::Freshness,
     error::{Error, Result},
     filter::MetadataFilter,
-    message::{MAX_MESSAGE_BYTES, Message, Role, Timestamp},
+    message::{LocalTime, MAX_MESSAGE_BYTES, Message, Role, TimeZone, Timestamp},
     read_budget::ReadBudget,
     store::SizedMessage,
 };
@@ -40,6 +40,20 @@ pub struct Query {
     pub(crate) parts: MessageParts,
     /// The bytes that hits may take.
     pub(crate) read_budget: Option<ReadBudget>,
+    pub(crate) without: Without,
+}
+
+/// Parts of the hybrid ranking that are left out, to measure what they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Without {
+    /// Long texts are ranked as one.
+    pub(crate) pieces: bool,
+    /// No message comes before one that it supersedes.
+    pub(crate) updates: bool,
+    /// Only those that say the same in the same words are superseded.
+    pub(crate) change_words: bool,
+    /// What repeats the question is ranked as other messages are.
+    pub(crate) echo: bool,
 }
 
 /// The parts of its message that a hit has.
@@ -85,6 +99,7 @@ impl Query {
             freshness: None,
             parts: MessageParts::All,
             read_budget: None,
+            without: Without::default(),
         }
     }
 
@@ -218,9 +233,22 @@ impl Query {
         self
     }
 
-    /// Sets the time from which ages are counted: see [`QueryOptions::now`].
-    pub fn now(mut self, now: Timestamp) -> Self {
-        self.options.now = Some(now);
+    /// Finds also messages that others supersede: see [`QueryOptions::include_superseded`].
+    pub fn include_superseded(mut self) -> Self {
+        self.options.include_superseded = true;
+        self
+    }
+
+    /// Sets the time from which ages are counted: see [`QueryOptions::now`]. The days that the query names are those of a
+    /// [`LocalTime`]'s offset, and of UTC with a [`Timestamp`].
+    pub fn now(mut self, now: impl Into<LocalTime>) -> Self {
+        self.options.now = Some(now.into());
+        self
+    }
+
+    /// Sets the time zone of the days that the query names: see [`QueryOptions::time_zone`].
+    pub fn time_zone(mut self, zone: TimeZone) -> Self {
+        self.options.time_zone = Some(zone);
         self
     }
 
@@ -252,6 +280,12 @@ impl Query {
     /// Finds nothing if the answerability is below this: see [`QueryOptions::answerable`].
     pub fn answerable(mut self, least: f32) -> Self {
         self.options.answerable = Some(least);
+        self
+    }
+
+    /// Finds only messages of at least this relevance, 0 to 1: see [`QueryOptions::min_score`].
+    pub fn min_score(mut self, least: f32) -> Self {
+        self.options.min_score = Some(least);
         self
     }
 
@@ -291,6 +325,22 @@ impl Query {
     pub fn without_metadata(mut self) -> Self {
         self.parts = MessageParts::WithoutMetadata;
         self
+    }
+
+    /// Leaves out a part of the hybrid ranking that has no option: `pieces`, `updates`, `changes` or `echo`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`]: another name.
+    #[doc(hidden)]
+    pub fn without(mut self, part: &str) -> Result<Self> {
+        match part {
+            "pieces" => self.without.pieces = true,
+            "updates" => self.without.updates = true,
+            "changes" => self.without.change_words = true,
+            "echo" => self.without.echo = true,
+            _ => return Err(Error::query(format!("the ranking has no part {part:?}"))),
+        }
+        Ok(self)
     }
 
     /// Lets the recall fail, before it is in memory, if its hits have more bytes than a budget has left.
@@ -346,6 +396,7 @@ mod tests {
         check(query, &["half_life", "length_prior", "neighbors"]);
         let query = Query::new("x").time(TimeUse::Filter).keep_duplicates().per_batch(2).answerable(0.5).rerank(20);
         check(query, &["answerable", "keep_duplicates", "per_batch", "rerank", "time"]);
+        check(Query::new("x").min_score(0.25), &["min_score"]);
         let query = Query::new("x").speakers(false).questions(false).vocabulary(false).unit(Unit::Session);
         check(query, &["questions", "speakers", "unit", "vocabulary"]);
         let unknown = serde_json::json!({"later": 1}).as_object().unwrap().clone();
@@ -360,7 +411,7 @@ mod tests {
             "as_of": "2024-05-03T00:00:00Z", "ids": ["a", "b"], "except": ["c"], "strategy": "weighted:0.25",
             "neighbors": false, "speakers": false, "questions": false, "vocabulary": false, "length_prior": false,
             "half_life": 1.5, "time": "ignore", "now": "2024-05-04T00:00:00Z", "keep_duplicates": true, "diversity": 0.5,
-            "per_batch": 2, "answerable": 0.75, "rerank": 20, "previous": ["e", "d"], "unit": "turn"
+            "per_batch": 2, "answerable": 0.75, "min_score": 0.25, "rerank": 20, "previous": ["e", "d"], "unit": "turn"
         });
         let stored = stored.as_object().unwrap();
         assert_eq!(Query::from_options("x", stored).unwrap().options(), *stored);

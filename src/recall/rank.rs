@@ -39,6 +39,7 @@ use super::{
     hit::ScoreBreakdown,
     options::{QueryOptions, RankingStrategy},
     pieces::{self, QueryPiece},
+    relevance::{Evidence, HybridScore},
     statistics::{Bm25Statistics, ScoreStatistics},
     when::TimeSpan,
 };
@@ -62,11 +63,6 @@ const KNOWN_WORDS: RangeInclusive<f32> = 0.5..=0.7;
 /// The factors of [`DENSE`] and [`LEXICAL`] where the model knows none of the query's words.
 const UNKNOWN_DENSE: f32 = 0.1;
 const UNKNOWN_LEXICAL: f32 = 4.0;
-/// The weight of the words of the whole text beside those of its pieces: this times a power of the number of pieces that say
-/// as much as the best one, up to a limit.
-const WHOLE: f32 = 0.3;
-const WHOLE_POWER: i32 = 4;
-const MOST_WHOLE: f32 = 30.0;
 /// The constant k of reciprocal-rank fusion.
 const RANK_OFFSET: f32 = 60.0;
 
@@ -135,10 +131,30 @@ pub(crate) struct Ranked {
     pub(crate) seq: u64,
     pub(crate) row: Option<u32>,
     pub(crate) score: f32,
+    /// How likely it is evidence for the query, 0 to 1.
+    pub(crate) relevance: f32,
     pub(crate) similarity: f32,
     pub(crate) boosted_by: Option<u64>,
     pub(crate) passage: Option<Range<u32>>,
     pub(crate) breakdown: ScoreBreakdown,
+}
+
+/// The score of a candidate, with what it is made of.
+#[derive(Default)]
+struct Scored {
+    score: f32,
+    relevance: f32,
+    breakdown: ScoreBreakdown,
+    /// The position of the piece of the query that it answers best among those that it has evidence for.
+    piece: Option<usize>,
+}
+
+impl Scored {
+    /// The hybrid score as far as it says how good the evidence is.
+    fn evidence(&self) -> f32 {
+        let ScoreBreakdown { whole, recency, weight, .. } = self.breakdown;
+        self.score - whole - recency - weight
+    }
 }
 
 /// Ranks candidates by the options of a query and by the statistics of the namespaces that it asks.
@@ -156,12 +172,27 @@ pub(super) struct Ranker<'a> {
     pub(super) now: Timestamp,
 }
 
+/// The weights of the pieces of a query, and of its words as a whole; none if it is ranked as one.
+struct PieceWeights {
+    pieces: Vec<f32>,
+    whole: f32,
+}
+
+impl PieceWeights {
+    fn new(ranker: &Ranker<'_>) -> Self {
+        let pieces: Vec<_> = ranker.pieces.iter().map(|piece| piece.piece.clone()).collect();
+        let information: Vec<f32> = ranker.statistics.pieces.iter().map(|piece| piece.bm25.information()).collect();
+        let weights = pieces::weights(&pieces, &information);
+        PieceWeights { whole: pieces::whole_weight(&pieces, &weights), pieces: weights }
+    }
+}
+
 impl Ranker<'_> {
     /// Scores the candidates and sorts them, best first; of equal scores the nearer comes first, then the older message.
     /// Messages without any term of a lexical query come newest first.
     pub(super) fn rank(&self, mut candidates: Vec<Candidate>) -> Vec<Ranked> {
         let Ranker { strategy, statistics, weights, .. } = *self;
-        let piece_weights = self.piece_weights();
+        let piece_weights = PieceWeights::new(self);
         candidates.sort_unstable_by_key(|candidate| (candidate.seq, candidate.origin));
         let cosine = |candidate: &Candidate| candidate.row.map(|_| candidate.cosine);
         let dense_ranks = ranks(&candidates, cosine);
@@ -169,7 +200,7 @@ impl Ranker<'_> {
         let cosines = Extent::of(candidates.iter().filter_map(cosine));
         let bm25s = Extent::of(candidates.iter().map(|candidate| candidate.bm25));
         let by_chance = statistics.best_by_chance();
-        let mut scored: Vec<(f32, ScoreBreakdown, Option<usize>)> = candidates
+        let mut scored: Vec<Scored> = candidates
             .iter()
             .enumerate()
             .map(|(at, candidate)| {
@@ -202,12 +233,14 @@ impl Ranker<'_> {
                         by_vectors + (1.0 - share) * bm25s.scaled(candidate.bm25)
                     }
                 };
-                (if strategy == RankingStrategy::Hybrid { score } else { score * weight }, breakdown, piece)
+                let score = if strategy == RankingStrategy::Hybrid { score } else { score * weight };
+                Scored { score, relevance: 0.0, breakdown, piece }
             })
             .collect();
+        self.set_relevances(&candidates, &mut scored);
         let is_lexical = strategy == RankingStrategy::Lexical;
         let key = |(at, candidate): (usize, &Candidate)| {
-            let score = scored[at].0;
+            let score = scored[at].score;
             let age = if is_lexical && score == 0.0 { !candidate.seq } else { candidate.seq };
             (u64::from(descending(score)) << 32 | u64::from(descending(candidate.cosine)), age, candidate.origin, at)
         };
@@ -215,7 +248,8 @@ impl Ranker<'_> {
         let mut order: Vec<_> = candidates.iter().enumerate().map(key).collect();
         order.sort_unstable();
         let ranked = order.into_iter().map(|(.., at)| {
-            let (candidate, (score, breakdown, piece)) = (&mut candidates[at], std::mem::take(&mut scored[at]));
+            let candidate = &mut candidates[at];
+            let Scored { score, relevance, breakdown, piece } = std::mem::take(&mut scored[at]);
             let whole = PieceEvidence {
                 row: candidate.row,
                 cosine: candidate.cosine,
@@ -230,6 +264,7 @@ impl Ranker<'_> {
                 seq: candidate.seq,
                 row,
                 score,
+                relevance,
                 similarity: cosine,
                 boosted_by: boosted_by.filter(|_| breakdown.neighbor > 0.0),
                 passage,
@@ -239,13 +274,35 @@ impl Ranker<'_> {
         ranked.collect()
     }
 
+    /// Sets how likely each candidate is evidence for the query, or for the piece of it that it answers best.
+    fn set_relevances(&self, candidates: &[Candidate], scored: &mut [Scored]) {
+        let statistics = self.statistics;
+        let is_hybrid = self.strategy == RankingStrategy::Hybrid;
+        let has_vectors = self.strategy != RankingStrategy::Lexical;
+        let best = scored.iter().map(Scored::evidence).fold(f32::NEG_INFINITY, f32::max);
+        for (candidate, scored) in candidates.iter().zip(scored) {
+            let (mean, cosine) = match scored.piece {
+                None => (statistics.mean, candidate.cosine),
+                Some(at) => (statistics.pieces[statistics.scored[at]].mean, candidate.pieces[at].cosine),
+            };
+            let score = scored.evidence();
+            let evidence = Evidence {
+                hybrid: is_hybrid.then_some(HybridScore { score, gap: best - score }),
+                coverage: (self.strategy != RankingStrategy::Dense).then_some(scored.breakdown.coverage),
+                cosine: (has_vectors && candidate.row.is_some()).then(|| cosine - (mean - UNRELATED_COSINE).max(0.0)),
+                rows: statistics.rows,
+            };
+            scored.relevance = evidence.relevance();
+        }
+    }
+
     /// Sets the terms of the hybrid score for the content: those of the piece that the candidate answers best, if the query
     /// has several. Returns its position among the candidate's pieces.
     fn set_content(
         &self,
         candidate: &Candidate,
         by_chance: f32,
-        piece_weights: &[f32],
+        weights: &PieceWeights,
         breakdown: &mut ScoreBreakdown,
     ) -> Option<usize> {
         let statistics = self.statistics;
@@ -261,22 +318,20 @@ impl Ranker<'_> {
         }
         let of_piece = |(at, evidence): (usize, &PieceEvidence)| {
             let position = statistics.scored[at];
-            let (of_piece, weight) = (&statistics.pieces[position], piece_weights[position]);
+            let (of_piece, weight) = (&statistics.pieces[position], weights.pieces[position]);
             let deviations = evidence.row.map(|_| of_piece.deviations(evidence.cosine, candidate.chunks) / by_chance);
             let bm25 = (&of_piece.bm25, evidence.bm25, evidence.neighbor_bm25);
             let content = self.content(deviations, bm25, self.pieces[position].known_words);
             (at, position, content.map(|term| weight * term))
         };
-        let scored = candidate.pieces.iter().enumerate().filter(|(at, _)| piece_weights[statistics.scored[*at]] > 0.0);
+        let scored = candidate.pieces.iter().enumerate().filter(|(at, _)| weights.pieces[statistics.scored[*at]] > 0.0);
         let sum = |content: &[f32; 3]| content.iter().sum::<f32>();
         let best = scored.map(of_piece).max_by(|(.., a), (.., b)| sum(a).total_cmp(&sum(b)))?;
         let (at, position, content) = best;
         set(content, breakdown);
         breakdown.coverage = statistics.pieces[position].bm25.coverage(candidate.pieces[at].bm25);
         breakdown.piece = Some(self.pieces[position].piece.range.clone());
-        let alike = piece_weights.iter().map(|weight| weight * weight).sum::<f32>() - 1.0;
-        breakdown.whole =
-            (WHOLE * alike.powi(WHOLE_POWER)).min(MOST_WHOLE) * statistics.bm25.deviations(candidate.bm25);
+        breakdown.whole = weights.whole * statistics.bm25.deviations(candidate.bm25);
         Some(at)
     }
 
@@ -331,7 +386,7 @@ impl Ranker<'_> {
         let statistics = self.statistics;
         let best =
             |evidence: &dyn Fn(&Candidate) -> f32| candidates.iter().map(evidence).fold(f32::NEG_INFINITY, f32::max);
-        let weights = self.piece_weights();
+        let weights = PieceWeights::new(self).pieces;
         let most_important = (0..statistics.scored.len())
             .max_by(|&a, &b| weights[statistics.scored[a]].total_cmp(&weights[statistics.scored[b]]));
         let (coverage, cosine, mean) = match most_important {
@@ -353,13 +408,6 @@ impl Ranker<'_> {
         let by_chance = ANSWER_INTERCEPT + ANSWER_ROWS * (statistics.rows.clamp(1, MOST_ANSWER_ROWS) as f32).ln();
         let logit = ANSWER_COVERAGE * coverage + ANSWER_COSINE * cosine + by_chance;
         1.0 / (1.0 + (-logit).exp())
-    }
-
-    /// The weight of each piece of the query; none if it is ranked as one.
-    fn piece_weights(&self) -> Vec<f32> {
-        let pieces: Vec<_> = self.pieces.iter().map(|piece| piece.piece.clone()).collect();
-        let information: Vec<f32> = self.statistics.pieces.iter().map(|piece| piece.bm25.information()).collect();
-        pieces::weights(&pieces, &information)
     }
 
     /// The weights of vectors and of words, by how far the model knows the words of the query.

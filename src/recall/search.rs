@@ -10,7 +10,7 @@ use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::{
-    candidates::{Gathering, Nearest, SearchContext},
+    candidates::{Gathering, Nearest, ScoredPieces, SearchContext},
     namespace::{NamespaceIndex, best_scores},
     options::RankingStrategy,
     prepare::PreparedQuery,
@@ -33,6 +33,10 @@ const UNLOCKED_ATTEMPTS: u32 = 3;
 /// Number of rows up to which all are scored at once, if the index is exact: the cosines of most of them are needed as
 /// evidence, whether a search finds them or not.
 const FEW_ROWS: usize = 1024;
+
+/// The most vectors of the pieces of a query whose nearest messages are searched for, those of the most important pieces. All
+/// pieces that are scored are evidence for what is found.
+const SEARCHED: usize = 3;
 
 /// Finds the candidates for a query, in one namespace or in several.
 pub(crate) trait Searcher {
@@ -182,32 +186,67 @@ impl<'s> IndexSearch<'s> {
     /// messages, and there are more rows.
     fn find_in_rows(&mut self, messages: usize, rows: usize, context: &mut SearchContext) -> Result<Option<Found>> {
         let mut index = self.index.read();
-        let is_all = index.rows.len() <= FEW_ROWS && self.query.vectors.len() == 1 && index.vectors.index().is_exact();
-        let (found, rows) = match is_all {
-            true => (self.all_rows(&index), usize::MAX),
-            false => (self.nearest_rows(&mut index, rows), rows),
+        let query = self.query;
+        let pieces = match query.pieces.is_empty() {
+            true => ScoredPieces::default(),
+            false => {
+                let unindexed = self.unindexed_messages(index.language)?;
+                self.resources.buffers.with(|scores| ScoredPieces::new(&index, &unindexed, query, context, scores))
+            }
         };
+        let vectors: Vec<&[f32]> = match query.pieces.is_empty() {
+            true => query.vectors.iter().map(Vec::as_slice).collect(),
+            false => {
+                let of_pieces = pieces.scored.iter().flat_map(|&at| &query.pieces[at].vectors);
+                of_pieces.map(Vec::as_slice).take(SEARCHED).collect()
+            }
+        };
+        let is_all = index.rows.len() <= FEW_ROWS && query.vectors.len() == 1 && index.vectors.index().is_exact();
+        let (found, rows) = match is_all && query.pieces.is_empty() {
+            true => (self.all_rows(&index), usize::MAX),
+            false => (self.nearest_rows(&mut index, rows, &vectors), rows),
+        };
+        let is_all = rows == usize::MAX;
         let allowed = self.allowed.as_ref().and_then(|allowed| allowed.rows.as_ref());
         let cut_short = found.iter().any(|result| result.cut_short);
         let lists: Vec<Vec<Neighbor>> = found.into_iter().map(|result| result.neighbors).collect();
-        let scored = best_scores(lists.iter().flatten().copied().collect());
         let is_wanted =
-            |row| index.is_wanted(row, &self.query.except) && allowed.is_none_or(|allowed| allowed.contains(row));
-        let wanted = scored.iter().copied().filter(|found| is_wanted(found.row));
-        let nearest = index.best_messages(wanted, messages);
-        // A list is complete if no row beyond its end can be better than the last message. There is a list for each
-        // chunk of the query.
-        let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
-        let is_complete = |list: &Vec<Neighbor>| list.len() < rows || list[rows - 1].score <= worst;
-        if rows < index.rows.len() && !cut_short && !lists.iter().all(is_complete) {
-            return Ok(None);
-        }
+            |row| index.is_wanted(row, &query.except) && allowed.is_none_or(|allowed| allowed.contains(row));
+        let best_of = |list: &[Neighbor]| {
+            index.best_messages(list.iter().copied().filter(|found| is_wanted(found.row)), messages)
+        };
+        let (nearest, scored) = match query.pieces.is_empty() {
+            true => {
+                let scored = best_scores(lists.iter().flatten().copied().collect());
+                let nearest = best_of(&scored);
+                // A list is complete if no row beyond its end can be better than the last message. There is a list for each
+                // chunk of the query.
+                let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
+                let is_complete = |list: &Vec<Neighbor>| list.len() < rows || list[rows - 1].score <= worst;
+                if rows < index.rows.len() && !cut_short && !lists.iter().all(is_complete) {
+                    return Ok(None);
+                }
+                (nearest, scored)
+            }
+            // Of each piece the nearest: cosines of different ones do not compare.
+            false => {
+                let of_pieces: Vec<Vec<Neighbor>> = lists.iter().map(|list| best_of(list)).collect();
+                let is_short = |(list, nearest): (&Vec<Neighbor>, &Vec<Neighbor>)| {
+                    nearest.len() < messages && list.len() == rows && rows < index.rows.len()
+                };
+                if !cut_short && lists.iter().zip(&of_pieces).any(is_short) {
+                    return Ok(None);
+                }
+                (best_scores(of_pieces.concat()), Vec::new())
+            }
+        };
         // While the lock is held no message leaves the index, or enters it: each is in the index or here.
         let unindexed = self.unindexed_messages(index.language)?;
         let nearest = Nearest { messages: &nearest, scored_rows: &scored, is_all };
+        let buffers = self.resources.buffers;
         let gathering =
-            Gathering { index: &index, unindexed: &unindexed, query: self.query, allowed, wanted: messages };
-        let gathered = self.resources.buffers.with(|scores| gathering.candidates(&nearest, context, scores));
+            Gathering { index: &index, unindexed: &unindexed, query, pieces, allowed, wanted: messages, buffers };
+        let gathered = buffers.with(|scores| gathering.candidates(&nearest, context, scores));
         let vectors = match self.keeps_vectors {
             true => {
                 let rows = gathered.candidates.iter().filter_map(|candidate| candidate.row);
@@ -243,7 +282,12 @@ impl<'s> IndexSearch<'s> {
 
     /// Searches for the nearest `rows` allowed rows of each of the query's vectors, without the lock, and again when a
     /// row was reused meanwhile. Sets `allowed`.
-    fn nearest_rows(&mut self, index: &mut RwLockReadGuard<'_, NamespaceIndex>, rows: usize) -> Vec<SearchResult> {
+    fn nearest_rows(
+        &mut self,
+        index: &mut RwLockReadGuard<'_, NamespaceIndex>,
+        rows: usize,
+        query_vectors: &[&[f32]],
+    ) -> Vec<SearchResult> {
         let query = self.query;
         for attempt in 0.. {
             let (vectors, rows_reused) = (index.vectors.clone(), index.rows_reused);
@@ -252,17 +296,17 @@ impl<'s> IndexSearch<'s> {
             let options = SearchOptions::new(rows).ef(vectors.ef()).allowed(allowed).deadline(query.deadline);
             // Beside other evidence, what rounding changes in a cosine is nothing.
             let options = options.by_codes(query.strategy != RankingStrategy::Dense);
-            let search = |vector: &Vec<f32>| match query.scan {
+            let search = |vector: &&[f32]| match query.scan {
                 true => SearchResult { neighbors: vectors.scan(vector, rows), cut_short: false },
                 false => vectors.index().search(vector, &options),
             };
-            let search = || query.vectors.iter().map(search).collect::<Vec<_>>();
+            let search = || query_vectors.iter().map(search).collect::<Vec<_>>();
             let found = match attempt < UNLOCKED_ATTEMPTS {
                 true => RwLockReadGuard::unlocked(index, search),
                 false => search(),
             };
             if index.rows_reused == rows_reused {
-                self.offer_sample(index, &found);
+                self.offer_sample(index, query_vectors, &found);
                 // What was indexed meanwhile is found by its words, as it was before.
                 self.allow_rows(index);
                 return found;
@@ -272,9 +316,9 @@ impl<'s> IndexSearch<'s> {
     }
 
     /// Offers what was found as a sample of the recall of the graph, unless the deadline or a filter cut it short.
-    fn offer_sample(&self, index: &NamespaceIndex, found: &[SearchResult]) {
+    fn offer_sample(&self, index: &NamespaceIndex, query_vectors: &[&[f32]], found: &[SearchResult]) {
         let is_filtered = self.allowed.as_ref().is_some_and(|allowed| allowed.rows.is_some());
-        if let (Vectors::Graph(graph), [vector], [result]) = (&index.vectors, &self.query.vectors[..], found)
+        if let (Vectors::Graph(graph), [vector], [result]) = (&index.vectors, query_vectors, found)
             && !(result.cut_short || self.query.scan || is_filtered)
         {
             graph.offer_sample(vector, &result.neighbors);
@@ -292,11 +336,22 @@ impl<'s> IndexSearch<'s> {
 
 impl ScoreBuffers {
     fn with<T>(&self, work: impl FnOnce(&mut Scores) -> T) -> T {
-        let mut scores = self.0.lock().pop().unwrap_or_default();
+        let mut scores = self.take();
         let result = work(&mut scores);
-        scores.clear();
-        self.0.lock().push(scores);
+        self.put_back([scores]);
         result
+    }
+
+    pub(super) fn take(&self) -> Scores {
+        self.0.lock().pop().unwrap_or_default()
+    }
+
+    pub(super) fn put_back(&self, scores: impl IntoIterator<Item = Scores>) {
+        let cleared = scores.into_iter().map(|mut scores| {
+            scores.clear();
+            scores
+        });
+        self.0.lock().extend(cleared);
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    change_words::{Change, asks_about_past, is_change_word},
+    change_words::{Change, asks_about_past, asks_for_newest, is_change_word, is_newest_word},
     hit::Hit,
     same_text::is_negation,
 };
@@ -44,8 +44,19 @@ const MOST_CHANGE_BYTES: usize = 160;
 /// The least rarity of a word of the question that both have, as a share of that of the rarest which the earlier one has:
 /// the subject, and not what is said about it.
 const SUBJECT: f32 = 0.8;
+/// The share of the rarity of the question's words in the earlier one, from which on what both have is the subject, if the later
+/// one certainly says that something changed.
+const MOST_OF_IT: f32 = 0.55;
+/// The dense term of two hits that stand out by meaning: the least share of the nearer one's that the other has, and the
+/// greatest share of this one's that any other hit has.
+const NEAR: f32 = 0.75;
+const FAR: f32 = 0.6;
 /// The most of the compared messages that have a term which tells what two of them are about.
 const RARE: usize = 2;
+/// Hits answer a question for the newest equally well that have this share of the question's words which the best of them
+/// has, by their rarity, and a score at most this much lower than the first one's.
+const EQUAL_SHARE: f32 = 0.9;
+const EQUAL_SCORE: f32 = 3.0;
 /// The number of letters from which on a word is recognized with another ending, and the most letters of that.
 const STEM: usize = 3;
 const ENDING: usize = 2;
@@ -57,6 +68,8 @@ const MOST_INFLECTED: usize = 1000;
 pub(crate) struct Asked {
     words: HashSet<String>,
     is_past: bool,
+    /// It asks for the newest of several.
+    is_for_newest: bool,
 }
 
 impl Asked {
@@ -69,7 +82,8 @@ impl Asked {
                 for_each_token(part, |token| _ = words.insert(token.to_owned()));
             }
         }
-        Asked { words, is_past: asks_about_past(&lower) }
+        let is_for_newest = asks_for_newest(&lower);
+        Asked { words, is_past: !is_for_newest && asks_about_past(&lower), is_for_newest }
     }
 
     /// Returns true if a statement is the question, or a part of it.
@@ -102,6 +116,8 @@ pub(super) struct Subject<'a> {
     pub(super) language: Language,
     /// Whether a message may come before what it supersedes.
     pub(super) may_move: bool,
+    /// Whether changes in other words are looked for.
+    pub(super) other_words: bool,
 }
 
 /// Notes on each of the first hits which earlier ones it supersedes. A hit that says the same in other words comes before
@@ -115,16 +131,16 @@ pub(super) fn bring_up_to_date(hits: &mut [Hit], subject: &Subject) {
     let messages: Vec<&Message> = first.iter().map(|hit| &hit.message).collect();
     let ordered = messages.len().min(ORDERED_DEPTH);
     let same_words = superseding_pairs(&messages, messages.len(), &asked);
-    let mut other_words = match asked.is_past {
+    let mut other_words = match asked.is_past || !subject.other_words {
         true => Vec::new(),
-        false => changes_in_other_words(&messages[..ordered], &asked, subject),
+        false => changes_in_other_words(&first[..ordered], &asked, subject),
     };
-    let is_duplicate = |at: usize| first[at].breakdown.duplicate_of.is_some();
-    other_words.retain(|&(later, _)| !is_duplicate(later));
+    let is_last = |at: usize| first[at].is_last();
+    other_words.retain(|&(later, _)| !is_last(later));
     let is_near = |&(later, earlier): &(usize, usize)| hits[later].score + MARGIN >= hits[earlier].score;
     let near = same_words.iter().copied().filter(|pair| pair.0 < ordered && is_near(pair));
     let mut moves: Vec<(usize, usize)> = near.chain(other_words.iter().copied()).collect();
-    moves.retain(|&(later, earlier)| subject.may_move && earlier < later && !asked.is_past && !is_duplicate(later));
+    moves.retain(|&(later, earlier)| subject.may_move && earlier < later && !asked.is_past && !is_last(later));
     let mut found: Vec<(usize, String)> = Vec::new();
     for (later, earlier) in same_words.into_iter().chain(other_words) {
         let id = &messages[earlier].id;
@@ -136,6 +152,36 @@ pub(super) fn bring_up_to_date(hits: &mut [Hit], subject: &Subject) {
         hits[later].supersedes.push(id);
     }
     move_before(&mut hits[..ordered], moves);
+    if asked.is_for_newest && subject.may_move {
+        newest_first(&mut hits[..ordered], subject);
+    }
+}
+
+/// Orders the hits that answer a question for the newest equally well: the newest first, in the places that they had.
+fn newest_first(hits: &mut [Hit], subject: &Subject) {
+    let analyzer = Analyzer::of(subject.language);
+    let terms = |text: &str| {
+        let mut terms = Vec::new();
+        analyzer.terms(text, &mut terms);
+        terms.into_iter().collect::<HashSet<u64>>()
+    };
+    let lower = subject.question.to_lowercase();
+    let newest = terms(&lower.split_whitespace().filter(|word| is_newest_word(word)).collect::<Vec<_>>().join(" "));
+    let shared = |hit: &Hit| subject.shared(terms(&hit.message.borrowed_text()).difference(&newest)).sum;
+    let all: Vec<f32> = hits.iter().map(shared).collect();
+    let most = all.iter().copied().fold(0.0, f32::max);
+    let least_score = hits.first().map_or(0.0, |best| best.score - EQUAL_SCORE);
+    let is_equal = |at: &usize| {
+        let hit: &Hit = &hits[*at];
+        let says = most > 0.0 && all[*at] >= EQUAL_SHARE * most && hit.score >= least_score;
+        says && hit.message.created_at.is_some() && !hit.is_last() && !is_question(&hit.message.borrowed_text())
+    };
+    let places: Vec<usize> = (0..hits.len()).filter(is_equal).collect();
+    let mut equals: Vec<Hit> = places.iter().map(|&at| hits[at].clone()).collect();
+    equals.sort_by_key(|hit| std::cmp::Reverse(hit.message.created_at));
+    for (at, hit) in places.into_iter().zip(equals) {
+        hits[at] = hit;
+    }
 }
 
 /// Moves each later message directly before the one that it supersedes.
@@ -168,6 +214,10 @@ pub(crate) fn superseding_pairs(messages: &[&Message], count: usize, asked: &Ask
     let mut pairs = Vec::new();
     for (later, b) in messages.iter().enumerate() {
         for (earlier, a) in messages[..count].iter().enumerate() {
+            if b.superseded_ids().contains(&a.id.as_str()) {
+                pairs.push((later, earlier));
+                continue;
+            }
             let is_same_speaker = (a.role, &a.name) == (b.role, &b.name);
             if a.created_at < b.created_at
                 && a.created_at.is_some()
@@ -185,54 +235,79 @@ pub(crate) fn superseding_pairs(messages: &[&Message], count: usize, asked: &Ask
 
 /// Returns the positions of each message that is brought up to date in other words, preceded by that of the message which
 /// does so: of several, the one that shares most with it.
-fn changes_in_other_words(messages: &[&Message], asked: &Asked, subject: &Subject) -> Vec<(usize, usize)> {
-    let texts: Vec<Cow<'_, str>> = messages.iter().map(|message| message.borrowed_text()).collect();
+fn changes_in_other_words(hits: &[Hit], asked: &Asked, subject: &Subject) -> Vec<(usize, usize)> {
+    let texts: Vec<Cow<'_, str>> = hits.iter().map(|hit| hit.message.borrowed_text()).collect();
     let is_statement = |at: usize| texts[at].len() <= MOST_CHANGE_BYTES && !is_question(&texts[at]);
     let changes: Vec<Option<Change>> =
-        (0..messages.len()).map(|at| if is_statement(at) { Change::of(&texts[at]) } else { None }).collect();
+        (0..hits.len()).map(|at| if is_statement(at) { Change::of(&texts[at]) } else { None }).collect();
     if changes.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let terms: Vec<HashSet<u64>> = texts
-        .iter()
-        .map(|text| {
+    // Analyzed when first compared.
+    let analyzed: Vec<OnceCell<HashSet<u64>>> = vec![OnceCell::new(); hits.len()];
+    let terms = |at: usize| {
+        analyzed[at].get_or_init(|| {
             let mut terms = Vec::new();
-            Analyzer::of(subject.language).terms(text, &mut terms);
+            Analyzer::of(subject.language).terms(&texts[at], &mut terms);
             terms.into_iter().collect()
         })
-        .collect();
+    };
     let all: f32 = subject.rarity.values().sum();
+    let has_terms = |at: usize| hits[at].breakdown.bm25 > 0.0;
     let mut pairs = Vec::new();
-    for earlier in (0..messages.len()).filter(|&at| is_statement(at)) {
-        let of_earlier = subject.shared(terms[earlier].iter());
+    for earlier in (0..hits.len()).filter(|&at| is_statement(at)) {
         let mut best = None;
-        for later in 0..messages.len() {
-            let (a, b) = (messages[earlier], messages[later]);
+        for later in 0..hits.len() {
+            let (a, b) = (&hits[earlier].message, &hits[later].message);
             let is_later = a.created_at.is_some() && a.created_at < b.created_at;
             let Some(change) = changes[later].filter(|_| is_later && (a.role, &a.name) == (b.role, &b.name)) else {
                 continue;
             };
-            let both = terms[earlier].intersection(&terms[later]);
-            let of_both = subject.shared(both.clone());
-            // What these two have in common beside the question, such as the old value: not what most hits have.
-            let is_rare = |term: &u64| {
-                !subject.rarity.contains_key(term) && terms.iter().filter(|terms| terms.contains(term)).count() <= RARE
+            let shared = match has_terms(earlier) && has_terms(later) {
+                true => {
+                    let of_earlier = subject.shared(terms(earlier).iter());
+                    let both = terms(earlier).intersection(terms(later));
+                    let of_both = subject.shared(both.clone());
+                    // What these two have in common beside the question, such as the old value: not what most hits have.
+                    let has_rare = || {
+                        let is_rare = |term: &u64| {
+                            let with_it = |at: &usize| has_terms(*at) && terms(*at).contains(term);
+                            !subject.rarity.contains_key(term) && (0..hits.len()).filter(with_it).count() <= RARE
+                        };
+                        both.clone().any(is_rare)
+                    };
+                    let least = change.least_share() * of_earlier.sum;
+                    let is_subject = of_both.greatest >= SUBJECT * of_earlier.greatest
+                        || change == Change::Certain && of_both.sum >= MOST_OF_IT * of_earlier.sum;
+                    let is_about_same = of_earlier.sum >= change.least_coverage() * all
+                        && is_subject
+                        && of_both.sum > 0.0
+                        && (of_both.sum >= least || of_both.sum >= least / 2.0 && has_rare());
+                    is_about_same.then_some(of_both.sum)
+                }
+                false => {
+                    let stand_out = change == Change::Certain && stand_out_by_meaning(hits, earlier, later);
+                    (stand_out && !has_terms(earlier) && !has_terms(later)).then_some(0.0)
+                }
             };
-            let factor = if both.copied().any(|term| is_rare(&term)) { 0.5 } else { 1.0 };
-            let is_about_same = of_earlier.sum >= change.least_coverage() * all
-                && of_both.sum >= factor * change.least_share() * of_earlier.sum
-                && of_both.greatest >= SUBJECT * of_earlier.greatest
-                && of_both.sum > 0.0;
-            if is_about_same
-                && best.is_none_or(|(most, _)| of_both.sum > most)
+            if let Some(sum) = shared
+                && best.is_none_or(|(most, _)| sum > most)
                 && !are_two_facts(&texts[earlier], &texts[later], asked)
             {
-                best = Some((of_both.sum, later));
+                best = Some((sum, later));
             }
         }
         pairs.extend(best.map(|(_, later)| (later, earlier)));
     }
     pairs
+}
+
+/// Returns true if two hits are about as near to the question, which they share no word with, and all others much less.
+fn stand_out_by_meaning(hits: &[Hit], a: usize, b: usize) -> bool {
+    let dense = |at: usize| hits[at].breakdown.dense;
+    let (near, nearest) = (dense(a).min(dense(b)), dense(a).max(dense(b)));
+    let others = (0..hits.len()).filter(|&at| at != a && at != b).map(dense).fold(0.0, f32::max);
+    near >= NEAR * nearest && others <= FAR * near && near > 0.0
 }
 
 /// The rarity of some terms of a question: the sum, and that of the rarest.
@@ -436,6 +511,7 @@ mod tests {
                         rarity: &HashMap::new(),
                         language: Language::English,
                         may_move: true,
+                        other_words: true,
                     },
                 );
                 for hit in hits {
@@ -465,10 +541,17 @@ mod tests {
         let rarity: HashMap<u64, f32> = terms(question).into_iter().map(|term| (term, 2.0)).collect();
         let hit = |at: usize| {
             let time = format!("2024-05-0{}T09:30:00Z", at + 1).parse().unwrap();
-            Hit::new(Message::user(texts[at]).with_id(at.to_string()).at(time), 9.0 - gap * at as f32, at + 1)
+            let mut hit =
+                Hit::new(Message::user(texts[at]).with_id(at.to_string()).at(time), 9.0 - gap * at as f32, at + 1);
+            let shared = terms(texts[at]).iter().filter(|term| rarity.contains_key(term)).count();
+            (hit.breakdown.bm25, hit.breakdown.dense) = (shared as f32, 3.0 - gap / 10.0 * at as f32);
+            hit
         };
         let mut hits = [hit(0), hit(1)];
-        bring_up_to_date(&mut hits, &Subject { question, rarity: &rarity, language, may_move: true });
+        bring_up_to_date(
+            &mut hits,
+            &Subject { question, rarity: &rarity, language, may_move: true, other_words: true },
+        );
         hits
     }
 
@@ -519,11 +602,47 @@ mod tests {
         let lager = ["Unser Lager ist in Bremen.", "Das Lager in Bremen ist aufgelöst, wir haben eines in Kassel."];
         check(Language::German, lager, "Wo ist unser Lager?", true);
         check(Language::German, lager, "Wo war unser Lager früher?", false);
+        let diet = ["I'm vegetarian, no meat for me.", "Update: I started eating fish again."];
+        check(Language::English, diet, "What are my dietary restrictions?", true);
+        check(Language::English, diet, "Which dietary restrictions did I have before?", false);
+        let report =
+            ["The Q3 report is due on August 15th.", "The Q3 report deadline was pushed back to September 1st."];
+        check(Language::English, report, "When is the Q3 report due?", true);
         let site = ["Notre site est hébergé à Lyon.", "On a migré le site, il n'est plus à Lyon mais à Gand."];
         check(Language::French, site, "Où est hébergé notre site ?", true);
         let server = ["我们的服务器在深圳机房。", "服务器已经从深圳迁到了成都机房。"];
         check(Language::Other, server, "我们的服务器在哪个机房？", true);
         check(Language::Other, server, "我们的服务器以前在哪个机房？", false);
+    }
+
+    #[test]
+    fn of_equals_the_newest_comes_first_if_the_question_asks_for_it() {
+        let check = |language, texts: [&str; 2], question: &str, wanted: bool| {
+            let hits = asked_for(texts, question, language, 2.0);
+            let ids = if wanted { ["1", "0"] } else { ["0", "1"] };
+            assert_eq!(hits.each_ref().map(|hit| &*hit.message.id), ids, "{texts:?}: {question}");
+        };
+        let deployed =
+            ["Deployment of the billing service went out on Tuesday.", "Olga did a deployment at noon, all green."];
+        check(Language::English, deployed, "When was the last deployment?", true);
+        check(Language::English, deployed, "When was the first deployment?", false);
+        check(Language::English, deployed, "Which deployment was on Tuesday?", false);
+        check(Language::English, deployed, "Who did the deployment last week?", false);
+        check(
+            Language::English,
+            ["Release 1.4 is out.", "A coffee machine is out of order."],
+            "What is the latest release?",
+            false,
+        );
+        let german = ["Ein Deployment lief am Dienstag durch.", "Olga machte mittags ein Deployment."];
+        check(Language::German, german, "Wann war das letzte Deployment?", true);
+        check(Language::German, german, "Wann war das erste Deployment?", false);
+        let french = ["La version 1.4 est publiée depuis lundi.", "Nous avons sorti une version corrigée, la 1.5."];
+        check(Language::French, french, "Quelle est la dernière version ?", true);
+        check(Language::French, french, "Quelle était la première version ?", false);
+        let chinese = ["周二部署了计费服务。", "中午小李又做了一次部署。"];
+        check(Language::Other, chinese, "最近一次部署是什么时候？", true);
+        check(Language::Other, chinese, "第一次部署之前有什么？", false);
     }
 
     #[test]
@@ -541,6 +660,7 @@ mod tests {
                 rarity: &HashMap::new(),
                 language: Language::English,
                 may_move: true,
+                other_words: true,
             },
         );
         let superseding: Vec<_> = hits.iter().filter(|hit| !hit.supersedes.is_empty()).collect();

@@ -1,5 +1,7 @@
 //! Legal holds, and the audit of what was forgotten, held, released and purged.
 
+use std::ops::Range;
+
 use super::{
     codec,
     schema::*,
@@ -19,19 +21,19 @@ const HEAD: &str = "audit";
 pub(crate) struct AuditLog<'t, T>(pub(super) &'t T);
 
 impl<T: Tables> AuditLog<'_, T> {
-    /// Reads all entries and checks their chain.
-    pub(crate) fn read(&self) -> Result<Audit> {
-        let mut entries: Vec<ChainedEntry> = Vec::new();
-        for entry in self.0.table(AUDIT)?.iter()? {
+    /// Checks the chain of all entries, and returns those whose numbers are in `kept`.
+    pub(crate) fn read(&self, kept: Range<u64>) -> Result<Audit> {
+        let table = self.0.table(AUDIT)?;
+        let entries = table.iter()?.map(|entry| -> Result<ChainedEntry> {
             let (sequence, value) = entry?;
             // An entry that does not decode is one that cannot be read.
             let record = codec::decode(value.value());
             let AuditRecord { entry, hash } =
                 record.unwrap_or(AuditRecord { entry: String::new(), hash: String::new() });
-            entries.push((sequence.value(), entry, hash));
-        }
+            Ok((sequence.value(), entry, hash))
+        });
         let AuditHead { entries: count, hash } = self.head()?;
-        Ok(Audit::check(entries, count, &hash))
+        Audit::check(entries, kept, count, &hash)
     }
 
     /// Number of entries.

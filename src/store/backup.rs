@@ -96,7 +96,7 @@ impl Store {
     fn copy_and_follow(&self) -> Result<Arc<Handle>> {
         let log = || Some(Arc::new(Mutex::new(ChangedKeys::new())));
         let access = open::access(&self.path)?;
-        let (mut new, opened) = open::create(&self.path, &self.config)?;
+        let (mut new, mut opened) = open::create(&self.path, &self.config)?;
         let pages = Arc::clone(&opened.pages);
         pages.set_in_steps(true);
         let snapshot = {
@@ -108,6 +108,8 @@ impl Store {
         let copied = |copied: Result<()>| copied.map_err(|error| pages.explain(error));
         copied(copy::copy(snapshot.tables(), &opened.database))?;
         drop(snapshot);
+        // Gives back the space that the file grew by beforehand.
+        copied(opened.database.compact().map(drop).map_err(storage))?;
         for _ in 0..STEPS {
             let mut changes = self.changes.lock();
             let changed = std::mem::replace(&mut *changes, log()).map(|log| std::mem::take(&mut *log.lock()));

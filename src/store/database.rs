@@ -389,13 +389,13 @@ impl Store {
     /// [`Error::OlderDatabase`].
     pub(crate) fn check_anchor(&self) -> Result<()> {
         let Some(expected) = self.config.anchor else { return Ok(()) };
-        let found = self.read()?.anchor()?;
-        match found.may_follow(expected) {
+        let snapshot = self.read()?;
+        match snapshot.has_commit(expected)? {
             true => Ok(()),
             false => Err(Error::OlderDatabase {
                 path: self.name.clone(),
                 expected: expected.to_string(),
-                found: found.to_string(),
+                found: snapshot.anchor()?.to_string(),
             }),
         }
     }

@@ -20,6 +20,7 @@ use super::{
     put_times::PutTimes,
     schema::*,
     sessions::{self, Window},
+    superseded::Superseded,
     tables::{ReadableTable, Tables, WriteTable, WriteTransaction, has},
 };
 use crate::{
@@ -274,6 +275,7 @@ impl<'t> Edit<'t> {
                     && old.position != SessionPosition::Buffer
                     && new.position != SessionPosition::Buffer =>
             {
+                Superseded(self.tables).remove((namespace.record.id, seq), &old.record)?;
                 self.write(namespace, old.record.expires_at, new, false)
             }
             (old, new) => {
@@ -333,6 +335,7 @@ impl<'t> Edit<'t> {
         if !keeps_vectors && old.position != SessionPosition::Buffer {
             self.consequences.outdate(namespace.id(), old.seq);
         }
+        Superseded(self.tables).remove((namespace.record.id, old.seq), &old.record)?;
         self.write(namespace, old.record.expires_at, StoredMessage { record, ..old }, !keeps_vectors)
     }
 
@@ -388,6 +391,7 @@ impl<'t> Edit<'t> {
 
     fn take_out(&mut self, namespace: &mut OpenNamespace, old: StoredMessage) -> Result<()> {
         let key = (namespace.record.id, old.seq);
+        Superseded(self.tables).remove(key, &old.record)?;
         namespace.record.messages -= 1;
         self.messages.remove(key)?;
         self.ids.remove((key.0, old.record.id.as_str()))?;
@@ -459,6 +463,7 @@ impl<'t> Edit<'t> {
         let key = (namespace.record.id, seq);
         self.messages.insert(key, codec::encode(&record).as_slice())?;
         self.lifetimes.set_expiry(&self.messages, &namespace.name, key, expired_at, record.expires_at)?;
+        Superseded(self.tables).note(key, &record)?;
         self.history.insert((namespace.record.id, session, seq), position.number())?;
         if position != SessionPosition::Buffer {
             self.consequences.history_changed(&namespace.name, &record.session);

@@ -285,9 +285,16 @@ fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, String> 
     T::deserialize(Value::Object(object)).map_err(|error| error.to_string())
 }
 
+/// The fields of a message in JSON.
+const MESSAGE_FIELDS: [&str; 8] = ["id", "session", "role", "name", "content", "created_at", "expires_at", "metadata"];
+
 fn message(mut object: Map<String, Value>) -> Result<MessageLine, String> {
     let names = ["seq", "checkpoint", "buffered", "batch", "until"];
     let place = names.into_iter().filter_map(|name| object.remove_entry(name)).collect();
+    // A newer release may export a field that this one would take for one of another program's answer.
+    if let Some(unknown) = object.keys().find(|field| !MESSAGE_FIELDS.contains(&field.as_str())) {
+        return Err(format!("unknown field `{unknown}`"));
+    }
     Ok(MessageLine { place: fields(place)?, message: fields(object)? })
 }
 

@@ -99,6 +99,6 @@ impl<D> Fields for Reader<D> {
 
     fn of_message(&self, field: MessageField) -> Option<Value> {
         let message = self.message.as_ref()?;
-        field.value(&message.id, &message.session, role(message.role).ok()?, message.created_at)
+        field.value(&message.id, &message.session, role(message.role).ok()?, message.created_at, &self.fields)
     }
 }

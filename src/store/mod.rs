@@ -37,6 +37,7 @@ mod audit;
 mod journal;
 mod lost_rows;
 mod put_times;
+mod superseded;
 
 mod documents;
 mod filter_fields;

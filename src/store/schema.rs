@@ -57,9 +57,12 @@ macro_rules! tables {
 tables! {
     /// `schema` → version, u32 little endian. `next_namespace` → the [`NamespaceRecord`] of the next new namespace, see
     /// `namespaces`. `audit` → the [`AuditHead`]. `seal_key` → 32 random bytes, see `seal_key`.
-    /// `journal_cleared` → a count, see `journal`. `origin` → the identity of the shared database whose replica the file is,
+    /// `anchor` → the last commit, see `anchor`. `journal_cleared` → a count, see `journal`. `origin` → the identity of the shared database whose replica the file is,
     /// see `primary`.
     META: &str => Bytes = "meta", Keys::Global;
+
+    /// Number of a block of commits → the random ids of its 64 commits, 8 bytes each, see `anchor`.
+    COMMITS: u64 => Bytes = "commits", Keys::Global;
 
     /// Namespace → [`NamespaceRecord`].
     NAMESPACES: &str => Bytes = "namespaces", Keys::Name(|name| name), Primary::Head;
@@ -267,6 +270,10 @@ tables! {
     /// (namespace, sequence number) → the time, in microseconds, of the commit that put the messages from this number on,
     /// see `put_times`.
     PUT_TIMES: (u32, u64) => i64 = "put_times", Keys::Namespace(|id| (id, 0));
+
+    /// (namespace, sequence number, id): the ids of the messages that this message supersedes, which need not be stored, see
+    /// `superseded`.
+    SUPERSEDES: (u32, u64, &str) => () = "supersedes", Keys::Namespace(|id| (id, 0, ""));
 
     /// (namespace, number) → an entry of the journal of recalls, in JSON, see `journal`.
     JOURNAL: (u32, u64) => Bytes = "journal", Keys::Namespace(|id| (id, 0));

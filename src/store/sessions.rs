@@ -428,28 +428,30 @@ impl<T: Tables> Window<'_, T> {
 
     /// Reads the messages of a session's window that are in long-term memory: the system messages at its beginning, and
     /// the last ones whose costs add up to at most `budget` together with these. Unless `has_turn`, the last turn is
-    /// read even if it costs more. `take` is given the bytes of each, and may refuse them.
+    /// read even if it costs more. The window is cut before the first message for whose bytes `fits` returns false.
     pub(crate) fn flushed(
         &self,
         namespace: NamespaceId,
         session: u32,
         mut budget: usize,
         has_turn: bool,
-        take: impl Fn(usize) -> Result<()>,
+        mut fits: impl FnMut(usize) -> Result<bool>,
         mut cost: impl FnMut(u64, &Message) -> usize,
     ) -> Result<FlushedWindow> {
         let mut window = FlushedWindow::default();
         let start = self.start(namespace, session)?;
         let (history, messages) = (self.0.table(HISTORY)?, self.0.table(MESSAGES)?);
         let range = |from| (namespace.0, session, from)..=(namespace.0, session, u64::MAX);
-        let mut read = |seq: u64| -> Result<Option<CostedMessage>> {
+        let is_buffered = |position| SessionPosition::read(position) == SessionPosition::Buffer;
+        let live = |seq: u64| -> Result<Option<MessageRecord>> {
             let record = MessageRecord::expect(&messages, namespace.0, seq)?;
-            take(record.bytes())?;
+            Ok((!record.has_expired()).then_some(record))
+        };
+        let mut costed = |seq: u64, record: MessageRecord| -> Result<CostedMessage> {
             let message = record.message()?;
             let cost = cost(seq, &message);
-            Ok((!message.has_expired()).then_some((seq, message, cost)))
+            Ok((seq, message, cost))
         };
-        let is_buffered = |position| SessionPosition::read(position) == SessionPosition::Buffer;
         let mut first = start;
         for entry in history.range(range(0))? {
             let (key, position) = entry?;
@@ -457,7 +459,12 @@ impl<T: Tables> Window<'_, T> {
             if is_buffered(position.value()) {
                 break;
             }
-            let Some(message) = read(seq)? else { continue };
+            let Some(record) = live(seq)? else { continue };
+            if !fits(record.bytes())? {
+                window.is_cut = true;
+                return Ok(window);
+            }
+            let message = costed(seq, record)?;
             if message.1.role != Role::System {
                 break;
             }
@@ -471,7 +478,12 @@ impl<T: Tables> Window<'_, T> {
             if is_buffered(position.value()) {
                 continue;
             }
-            let Some(message) = read(key.value().2)? else { continue };
+            let Some(record) = live(key.value().2)? else { continue };
+            if !fits(record.bytes())? {
+                window.is_cut = true;
+                break;
+            }
+            let message = costed(key.value().2, record)?;
             window.is_cut |= message.2 > budget;
             over += usize::from(window.is_cut);
             if window.is_cut && (has_turn || over > MAX_OVER) {

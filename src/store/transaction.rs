@@ -33,6 +33,7 @@ use super::{
     seal_key,
     segments::Segments,
     sessions::{Batches, History, Idle, Messages, Sessions, Window},
+    superseded::Superseded,
     tables::WriteTransaction,
     vectors::Vectors,
 };
@@ -163,6 +164,11 @@ impl<T> Transaction<T> {
         PutTimes(&self.tables)
     }
 
+    /// The messages that others supersede.
+    pub(crate) fn superseded(&self) -> Superseded<'_, T> {
+        Superseded(&self.tables)
+    }
+
     /// The journal of recalls.
     pub(crate) fn journal(&self) -> Journal<'_, T> {
         Journal(&self.tables)
@@ -193,6 +199,11 @@ impl Snapshot {
     /// Returns the number and the id of the last commit.
     pub(crate) fn anchor(&self) -> Result<Anchor> {
         anchor::read(&self.tables)
+    }
+
+    /// Returns true if the database has this commit. Of one that is not among the last 65,536, the number counts alone.
+    pub(crate) fn has_commit(&self, commit: Anchor) -> Result<bool> {
+        anchor::has(&self.tables, commit)
     }
 
     /// Returns the key that seals the memory in prompts. `None` if the database has no key yet.

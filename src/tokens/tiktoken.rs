@@ -144,7 +144,7 @@ mod tests {
             " ",
             "\n",
             "The user is called Ada, lives in Oslo and has a dog.",
-            "<memory checksum='5f1d2a0c8e3b7740d1c96af2035be814'>\n<facts>\nAda rows.\n</facts>\n</memory>\n",
+            "<memory sealed='true'>\n<facts>\nAda rows.\n</facts>\n<seal checksum='5f1d2a0c8e3b7740d1c96af2035be814'/>\n</memory>\n",
             "it's  two   spaces \n  and\t tabs \r\n\r\n end  ",
             "path\n/etc\n//x >\n/ y\n \n z",
             "Ada's 12 345678 words, I'LL don't ' s",

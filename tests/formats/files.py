@@ -1,41 +1,17 @@
-"""Files as coding agents and chat programs write them, in each of their versions, with what was said in each.
+"""Files of Claude Code, Codex, ChatGPT and the OpenAI API in each of their versions, with what was said in each.
 
-This knows nothing of mnemon's readers: a conversation is made up first, and then written down as a version of a program would. `check.py` compares
-what mnemon stores with what was made up.
+The other programs' files are made in `assistants.py`, `group_chats.py` and `lists.py`.
 """
 
 import json
 import random
 import zipfile
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
-WORDS = """harbour mast keel winch Berta oak pine rope sail rudder anchor tide Straße naïve 東京 موج μῆκος 🙂 "quoted" back\\slash <b>bold</b>
-{braces} 100% a/b --flag e\u0301 caf\u00e9 \u200bzero #1 [Image] `code` user: assistant:""".split()
-
-
-class Talk:
-    """A conversation that is made up: what was said, by whom, and when."""
-
-    def __init__(self, rng, number):
-        self.rng = rng
-        self.session = f"{rng.getrandbits(32):08x}-{number}"
-        self.clock = datetime(2025, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=rng.randrange(500_000))
-        self.said = []
-        self.count = 0
-
-    def text(self, longest=30):
-        words = self.rng.choices(WORDS, k=self.rng.randrange(1, longest))
-        text = "".join(word + self.rng.choice([" ", " ", " ", "\n", "\n\n"]) for word in words).strip()
-        self.count += 1
-        return f"Text {self.count}: {text}"
-
-    def time(self):
-        self.clock += timedelta(milliseconds=self.rng.randrange(1_000, 90_000))
-        return self.clock.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def say(self, role, text, time=None, session=None):
-        self.said.append({"session": session or self.session, "role": role, "text": text, "time": time})
-
+import assistants
+import group_chats
+import lists
+from talk import Talk, json_lines
 
 class Tree:
     """The lines of a transcript of Claude Code, of which each names the one before."""
@@ -64,7 +40,7 @@ class Tree:
 
 
 def claude_code(talk):
-    version = talk.rng.choice(["1.0.89", "2.0.22", "2.0.76", "2.1.63", "2.1.96", "2.1.207", "2.1.232"])
+    version = talk.version = talk.rng.choice(["1.0.89", "2.0.22", "2.0.76", "2.1.63", "2.1.96", "2.1.207", "2.1.232"])
     tree = Tree(talk, version)
     newest = version in ("2.1.207", "2.1.232")
     human = {"origin": {"kind": "human"}, "promptSource": "typed", "session_id": talk.session} if newest else {}
@@ -101,7 +77,7 @@ def claude_code(talk):
         result(number, talk.text(), talk.rng.random() < 0.1, toolUseResult={"stdout": "x"})
 
     def question():
-        asked, chosen, notes = "Which " + talk.rng.choice(WORDS) + "?", talk.rng.choice(["Oak", "Pine"]), talk.rng.choice(["", "it floats"])
+        asked, chosen, notes = f"Which, {talk.line(3)}?", talk.rng.choice(["Oak", "Pine"]), talk.rng.choice(["", "it floats"])
         number = call("AskUserQuestion", {"questions": [{"question": asked, "options": [{"label": "Oak"}, {"label": "Pine"}]}]})
         text = f'User has answered your questions: "{asked}"="{chosen}"' + (f" user notes: {notes}" if notes else "")
         more = {}
@@ -179,11 +155,11 @@ def claude_code(talk):
     prompt()
     for _ in range(talk.rng.randrange(2, 12)):
         talk.rng.choice([answer, answer, prompt, work, question, refusal, command, queued, rewind, noise, noise])()
-    return "claude-code", "jsonl", lines(tree.lines)
+    return {".jsonl": json_lines(tree.lines)}
 
 
 def codex(talk):
-    version = talk.rng.choice(["0.25", "0.34", "0.47", "0.77", "0.98", "0.126"])
+    version = talk.version = talk.rng.choice(["0.25", "0.34", "0.47", "0.77", "0.98", "0.126"])
     old = version == "0.25"
     rows = []
 
@@ -229,11 +205,11 @@ def codex(talk):
             message("user", talk.rng.choice(["<turn_aborted>\nx\n</turn_aborted>", "<user_action>x</user_action>", "<environment_context>x</environment_context>"]))
     if aside:
         talk.said.clear()
-    return "codex", "jsonl", lines(rows)
+    return {".jsonl": json_lines(rows)}
 
 
 def chatgpt(talk):
-    year = talk.rng.choice([2023, 2024, 2026])
+    year = talk.version = talk.rng.choice([2023, 2024, 2026])
     nodes, last = {"root": {"id": "root", "message": None, "parent": None, "children": []}}, "root"
 
     def add(role, content, say=None, parent=None, **fields):
@@ -279,11 +255,11 @@ def chatgpt(talk):
             ])
             add("assistant", unknown)
     conversation = {"title": "A boat", "create_time": 1.0, "mapping": nodes, "current_node": last, "conversation_id": talk.session, "id": talk.session}
-    return "chatgpt", "json", json.dumps([conversation])
+    return {".json": json.dumps([conversation])}
 
 
 def openai(talk):
-    form = talk.rng.choice(["tuning", "batch", "wildchat", "sharegpt", "responses"])
+    form = talk.version = talk.rng.choice(["tuning", "batch", "wildchat", "sharegpt", "responses"])
     turns = [(talk.rng.choice(["user", "assistant"]), talk.text()) for _ in range(talk.rng.randrange(1, 9))]
     messages = [{"role": role, "content": text} for role, text in turns]
     session = None
@@ -306,30 +282,42 @@ def openai(talk):
         value = {"model": "m", "input": output}
     for role, text in turns:
         talk.say(role, text, session=session or "?")
-    return "openai", "jsonl", lines([value])
+    return {".jsonl": json_lines([value])}
 
 
-def lines(values):
-    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
-
-
-KINDS = {"claude-code": claude_code, "codex": codex, "chatgpt": chatgpt, "openai": openai}
+KINDS = {
+    "claude-code": claude_code,
+    "codex": codex,
+    "chatgpt": chatgpt,
+    "openai": openai,
+    **assistants.KINDS,
+    **group_chats.KINDS,
+    **lists.KINDS,
+}
 
 
 def make(folder, kind, seed, count):
-    """Writes `count` files of a kind. Returns what was said in each: a list of messages for each file."""
+    """Writes the files of `count` conversations of a kind, and returns the conversations."""
     folder.mkdir(parents=True)
     talks = []
     for number in range(count):
         talk = Talk(random.Random(f"{kind}/{seed}/{number}"), number)
-        _, ending, text = KINDS[kind](talk)
-        (folder / f"{number:05}.{ending}").write_text(text, encoding="utf-8")
-        talks.append(talk.said)
+        for name, content in KINDS[kind](talk).items():
+            path = folder / f"{number:05}{name}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        talks.append(talk)
     return talks
 
 
 def archive(folder, path):
-    """Puts the files of a folder into a zip archive."""
+    """Puts the files of a folder into a zip archive. What is in zip archives already is put there unpacked."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for entry in sorted(folder.iterdir()):
-            file.write(entry, entry.name)
+        for entry in sorted(folder.rglob("*")):
+            name = str(entry.relative_to(folder))
+            if entry.suffix == ".zip":
+                inner = zipfile.ZipFile(entry)
+                for member in inner.namelist():
+                    file.writestr(f"{name.removesuffix('.zip')}/{member}", inner.read(member))
+            elif entry.is_file():
+                file.write(entry, name)

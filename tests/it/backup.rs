@@ -90,6 +90,26 @@ fn a_purge_loses_nothing_and_leaves_nothing() {
     assert_eq!(messages(&db.open()), all + 2);
 }
 
+/// A purge gives back what the file grew by beforehand, as a backup does.
+#[test]
+fn a_purged_file_has_no_free_space() {
+    let (db, copy) = (Db::new(), Db::new());
+    let engine = db.open();
+    let ids: Vec<String> = (0..300).map(|at| format!("m{at}")).collect();
+    let long = "words of a long message ".repeat(400);
+    let messages = ids.iter().map(|id| message(id, &format!("{id} {long}"))).collect();
+    engine.blocking().put(&namespace("a"), messages).unwrap();
+    let full = engine.blocking().purge().unwrap().bytes_after;
+    engine.blocking().backup(&copy.path).unwrap();
+    let least = fs::metadata(&copy.path).unwrap().len();
+    assert!(full <= least + (256 << 10), "{full} {least}");
+    engine.blocking().delete(&namespace("a"), ids).unwrap();
+    let empty = engine.blocking().purge().unwrap().bytes_after;
+    assert!(empty < 512 << 10, "{empty}");
+    drop(engine);
+    db.assert_sound();
+}
+
 #[test]
 fn what_can_be_read_is_salvaged_and_the_rest_is_named() {
     let db = Db::new();

@@ -47,7 +47,7 @@ fn a_vector_block_takes_the_options_of_a_query() {
     });
     let expected = Query::new("where is it").session("s").role(Role::User).since(time);
     let expected = expected.strategy(RankingStrategy::Dense).k(12);
-    let expected = expected.now(asked_at());
+    let expected = expected.now(asked_at()).time_zone(mnemon::message::TimeZone::system());
     assert_eq!(recalled(&block, 5), (vec!["0".into(), "1".into()], vec![expected]));
 }
 

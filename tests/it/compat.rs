@@ -247,10 +247,10 @@ fn part(value: &Value) -> ContentPart {
 
 /// The memory's own frame is taken off and its escapes undone: what is left must be what the library wrote.
 fn unescaped(text: &str) -> String {
-    let Some(at) = text.find("<memory checksum='") else { return text.to_owned() };
-    let (before, memory) = text.split_at(at);
-    let memory = format!("<memory>{}", memory.split_once('>').unwrap().1);
-    let (memory, after) = memory.split_once("</memory>").unwrap();
+    let Some((before, memory)) = text.split_once("<memory sealed='true'>") else { return text.to_owned() };
+    let (memory, seal) = memory.split_once("<seal checksum='").unwrap();
+    let (_, after) = seal.split_once("'/>\n</memory>").unwrap();
+    let memory = format!("<memory>{memory}");
     // Tags alone are not escaped: nothing that a block says may look like one.
     let name = |tag: &str| tag.trim_matches('/').chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let tag = |tag: &str| name(tag) || (tag.starts_with("image uri='") && tag.ends_with("' /"));
@@ -279,7 +279,11 @@ fn shown(messages: &[Message]) -> Vec<(Role, String)> {
                 ContentPart::ToolResult { content, .. } => Some(content.clone()),
                 _ => None,
             };
-            let texts: Vec<String> = message.content.iter().filter_map(text).collect();
+            let mut texts: Vec<String> = message.content.iter().filter_map(text).collect();
+            // A known difference: the library puts memory before the text of the system message, and a prompt cache keeps nothing.
+            if message.role == Role::System && texts.last().is_some_and(|last| last.starts_with("<memory sealed=")) {
+                texts.rotate_right(1);
+            }
             (message.role, unescaped(&texts.join("\n")))
         })
         .collect()
@@ -315,7 +319,7 @@ fn llamaindex_tokens(case: &Value) -> impl Fn(&Message) -> usize + Send + Sync +
     };
     move |message: &Message| {
         let new = |part: &ContentPart| match part {
-            ContentPart::Text { text } if text.starts_with("<memory checksum=") => memory_words(text),
+            ContentPart::Text { text } if text.starts_with("<memory sealed=") => memory_words(text),
             ContentPart::Text { text } if !counts.contains_key(&message.id) => text.split_whitespace().count(),
             _ => 0,
         };

@@ -1,8 +1,8 @@
 //! Counting tokens of texts and of messages, also with the help of the usage that a provider reports.
 
 use mnemon::{
-    ApproximateTokenCounter, CalibratedTokenCounter, Error, HuggingFaceTokenizer, Message, MessageTokenCounter,
-    TokenCounter, TrimOptions, trim_messages,
+    ApproximateTokenCounter, CalibratedTokenCounter, ContentPart, Error, HuggingFaceTokenizer, Message,
+    MessageTokenCounter, Role, TokenCounter, TrimOptions, trim_messages,
 };
 use serde_json::json;
 
@@ -47,6 +47,27 @@ fn every_part_of_a_message_costs_tokens() {
     let message = mnemon::MessageLine::parse(&parts.to_string()).unwrap().message;
     // Name 2, text 3, call 1 and its arguments {"q":"a b"} 2, result 4.
     assert_eq!(tokens.count(&message), 2 + 3 + 1 + 2 + 4 + 3 * 256 + 2048);
+    // What has a known size counts by it: a picture of 1,000 x 1,000 pixels, and PDFs of two pages, one of them compressed.
+    let png =
+        [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &1000u32.to_be_bytes(), &1000u32.to_be_bytes(), b"\x08\x06\0\0\0"]
+            .concat();
+    let pages =
+        b"1 0 obj <</Type /Pages /Count 2>> endobj 2 0 obj <</Type/Page>> endobj 3 0 obj <</Type /Page /Parent 1 0 R>>";
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, pages).unwrap();
+    let packed =
+        [&b"%PDF-1.7 1 0 obj <</Type /ObjStm /N 3>> stream\r\n"[..], &packed.finish().unwrap(), b"endstream"].concat();
+    let uri = |kind: &str, bytes: &[u8]| {
+        use base64::Engine as _;
+        format!("data:{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(bytes))
+    };
+    let count = |part: ContentPart| tokens.count(&Message::from_parts(Role::User, vec![part]));
+    let media = |kind: &str, bytes: &[u8]| mnemon::MediaReference { uri: uri(kind, bytes), media_type: None };
+    assert_eq!(count(ContentPart::Image(media("image/png", &png))), 1296);
+    assert_eq!(count(ContentPart::Image(media("image/png", b"no picture"))), 256);
+    assert_eq!(count(ContentPart::File(media("application/pdf", pages))), 6000);
+    assert_eq!(count(ContentPart::File(media("application/pdf", &packed))), 6000);
+    assert_eq!(count(ContentPart::File(media("application/pdf", b"%PDF-1.7 encrypted"))), 2048);
     (tokens.per_message, tokens.per_media, tokens.per_file) = (5, 1, 10);
     assert_eq!(tokens.count(&message), 12 + 5 + 3 + 10);
 }

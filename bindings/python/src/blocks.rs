@@ -33,7 +33,8 @@ impl StaticBlock {
 
 /// A block with the messages of the namespace that are most relevant to the last messages of the prompt.
 ///
-/// `top_k` is the greatest number of them, `threshold` the least score, `window` the number of last messages that are
+/// `top_k` is the greatest number of them, `threshold` the least cosine, `min_score` the least
+/// relevance (see `Hit`) of the best one, below which the block is empty, `window` the number of last messages that are
 /// the query; `own_session` recalls from this session alone. `unit` is `"message"` (the default) or `"batch"`: with each message that
 /// was found, all that left the buffer with it. `keep_previous_hits` leaves the block as it is while its hits stay
 /// relevant. `process` is a function of a list of `Hit` that returns one, such as a filter.
@@ -43,7 +44,7 @@ pub(crate) struct VectorBlock(mnemon::VectorBlock, Kept);
 #[pymethods]
 impl VectorBlock {
     #[new]
-    #[pyo3(signature = (name, *, priority = 0, top_k = None, threshold = None, window = None, own_session = false,
+    #[pyo3(signature = (name, *, priority = 0, top_k = None, threshold = None, window = None, own_session = false, min_score = None,
         unit = "message".to_owned(), keep_previous_hits = false, process = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
@@ -54,6 +55,7 @@ impl VectorBlock {
         threshold: Option<Real>,
         window: Option<Count<usize>>,
         #[pyo3(from_py_with = switch)] own_session: bool,
+        min_score: Option<Real>,
         #[pyo3(from_py_with = text)] unit: String,
         #[pyo3(from_py_with = switch)] keep_previous_hits: bool,
         process: Option<&Bound<'_, PyAny>>,
@@ -70,6 +72,9 @@ impl VectorBlock {
         }
         if let Some(threshold) = threshold {
             block = block.similarity_threshold(threshold.0 as f32);
+        }
+        if let Some(least) = min_score {
+            block = block.min_score(least.0 as f32);
         }
         if let Some(window) = window {
             block = block.retrieval_context_window(window.0);

@@ -68,8 +68,8 @@ use crate::{
 ///   crash. Default: `False`.
 /// - `shared_timeout`: seconds that a call of a shared database waits for Postgres, 0.01 to 3,600; a change that waits behind
 ///   another one, twice as long. Default: 10.
-/// - `anchor`: a commit that the database must have, as `Engine.anchor` returned it: an older copy in its place raises
-///   `OlderDatabaseError`. Default: `None`.
+/// - `anchor`: a commit that the database must have, as `Engine.anchor` returned it: an older copy in its place, also if it
+///   got other commits since, raises `OlderDatabaseError`. Default: `None`.
 /// - `encryption_key`: 32 bytes that the database is, or a new one will be, encrypted with. Default: `None`.
 #[pyclass(frozen, module = "mnemon")]
 pub(crate) struct Config {

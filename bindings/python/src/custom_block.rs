@@ -1,6 +1,6 @@
 //! Blocks that are written in Python.
 
-use mnemon::{AfterForget, BlockScope, Error, MemoryBlock, TokenExcess};
+use mnemon::{AfterForget, BlockScope, ContentChange, Error, MemoryBlock, TokenExcess};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyList, PyString},
@@ -147,6 +147,7 @@ pub(crate) struct PythonBlock {
     priority: u32,
     scope: BlockScope,
     after_forget: AfterForget,
+    changes: ContentChange,
     has_put: bool,
     has_truncate: bool,
 }
@@ -161,11 +162,20 @@ impl PythonBlock {
                 Some("rebuild") => AfterForget::Rebuild,
                 Some(_) => return Err(invalid(object.py(), "after_forget is \"drop\" or \"rebuild\"")),
             };
+        let changes = match object.getattr_opt("changes")?.map(|found| found.extract::<Text>()).transpose()?.as_deref()
+        {
+            None => ContentChange::default(),
+            Some("never") => ContentChange::Never,
+            Some("seldom") => ContentChange::Seldom,
+            Some("each_prompt") => ContentChange::EachPrompt,
+            Some(_) => return Err(invalid(object.py(), "changes is \"never\", \"seldom\" or \"each_prompt\"")),
+        };
         Ok(PythonBlock {
             name: attribute(object, "name", "Block")?.extract::<Text>()?.0,
             priority: object.getattr_opt("priority")?.map_or(Ok(0), |found| count(&found))?,
             scope: object.getattr_opt("scope")?.map_or(Ok(BlockScope::default()), |found| block_scope(&found))?,
             after_forget,
+            changes,
             has_put: object.hasattr("put")?,
             has_truncate: object.hasattr("truncate")?,
             object: kept.callee(object),
@@ -210,6 +220,10 @@ impl MemoryBlock for PythonBlock {
 
     fn takes_batches(&self) -> bool {
         self.has_put
+    }
+
+    fn changes(&self) -> ContentChange {
+        self.changes
     }
 
     fn put(&self, state: &Value, batch: &mnemon::FlushedBatch<'_>) -> mnemon::Result<Value> {

@@ -56,7 +56,7 @@ impl Documents {
     ) -> PyResult<()> {
         let options = options(index, ttl_minutes, vectors)?;
         let value: serde_json::Value = from_python(value, bad_document)?;
-        self.call(py, async move |documents| documents.put(key.0, value, options).await)
+        self.call(py, async |documents| documents.put(key.0, self.engine.secrets.value(value), options).await)
     }
 
     /// Returns the document, or `None`.

@@ -90,19 +90,19 @@ impl Profile {
     /// Replaces the profile.
     fn set(&self, profile: Fields<'_>) -> PyResult<()> {
         let value = from_python(&profile.0, bad_document)?;
-        self.call(profile.0.py(), async |profile| profile.set(value).await).map(drop)
+        self.call(profile.0.py(), async |profile| profile.set(self.engine.secrets.value(value)).await).map(drop)
     }
 
     /// Applies a JSON merge patch: fields get new values, `None` removes one. Returns the profile.
     fn patch<'py>(&self, patch: Fields<'py>) -> PyResult<Bound<'py, PyAny>> {
         let value = from_python(&patch.0, bad_document)?;
-        self.call(patch.0.py(), async |profile| profile.patch(value).await)
+        self.call(patch.0.py(), async |profile| profile.patch(self.engine.secrets.value(value)).await)
     }
 
     /// Lets a chat model patch the profile by a conversation. Returns the profile.
     fn update<'py>(&self, messages: List<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (messages, chat) = (unwrapped(messages), chat_model(model, None)?);
-        self.call(model.py(), async |profile| profile.update(&messages, &chat).await)
+        self.call(model.py(), async |profile| profile.update(&self.engine.secrets.messages(messages)?, &chat).await)
     }
 }
 
@@ -177,7 +177,7 @@ impl Collection {
     /// Adds an item. Returns its key.
     fn add(&self, item: Fields<'_>) -> PyResult<String> {
         let value = from_python(&item.0, bad_document)?;
-        self.call(item.0.py(), async |collection| collection.add(value).await)
+        self.call(item.0.py(), async |collection| collection.add(self.engine.secrets.value(value)).await)
     }
 
     /// Returns the item, or `None`.
@@ -209,7 +209,8 @@ impl Collection {
     /// whether the update was `repeated`: then it changed nothing.
     fn update<'py>(&self, messages: List<MessageLike>, model: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let (py, messages, chat) = (model.py(), unwrapped(messages), chat_model(model, None)?);
-        let report = self.call(py, async |collection| collection.update(&messages, &chat).await)?;
+        let report =
+            self.call(py, async |collection| collection.update(&self.engine.secrets.messages(messages)?, &chat).await)?;
         let dict = PyDict::new(py);
         dict.set_item("inserted", report.inserted)?;
         dict.set_item("updated", report.updated)?;

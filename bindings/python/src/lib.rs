@@ -26,6 +26,7 @@ mod models;
 mod operation;
 mod query;
 mod reindex;
+mod secrets;
 mod servers;
 mod shared;
 mod tokens;
@@ -46,7 +47,7 @@ mod _mnemon {
         config::Config,
         custom_block::{BlockContent, BlockQuery, FlushedBatch},
         documents::{Document, Documents},
-        engine::Engine,
+        engine::{Engine, FileMessages, read_files},
         journal::JournalEntry,
         knowledge::{Collection, Profile},
         memory::{Memory, Prompt},

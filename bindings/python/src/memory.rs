@@ -14,7 +14,7 @@ use crate::{
     callback::{Callee, Kept, call, is_called_back},
     errors::{ends_program, invalid, of_class},
     message::{Message, MessageLike, plain, unwrapped, wrapped},
-    query::{Hits, QueryLike, seconds},
+    query::{Hits, QueryLike, parsed, seconds},
     shared::{Shared, lock},
     tokens::{CounterError, counter},
     values::{Count, List, Text, bad_document, datetime, from_python, to_python},
@@ -55,7 +55,8 @@ pub(crate) fn open_memory(
     let insert = match &*options.insert {
         "system" => InsertMethod::System,
         "user" => InsertMethod::User,
-        _ => return Err(invalid(py, "insert is \"system\" or \"user\"")),
+        "split" => InsertMethod::Split,
+        _ => return Err(invalid(py, "insert is \"system\", \"user\" or \"split\"")),
     };
     let renderer: fn(MemoryBuilder) -> MemoryBuilder = match &*options.renderer {
         "xml" => |builder| builder.renderer(XmlRenderer),
@@ -122,12 +123,15 @@ impl Memory {
 impl Memory {
     /// Appends messages; they are durable when this returns. Old turns leave the buffer when the budget is full.
     fn put<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.put(unwrapped(messages)).await)?)
+        to_python(
+            py,
+            &self.call(py, async |memory| memory.put(self.engine.secrets.messages(unwrapped(messages))?).await)?,
+        )
     }
 
     /// Makes the session equal to the client's list of messages.
     fn sync<'py>(&self, py: Python<'py>, chat: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.sync(unwrapped(chat)).await)?)
+        to_python(py, &self.call(py, async |memory| memory.sync(self.engine.secrets.messages(unwrapped(chat))?).await)?)
     }
 
     /// Returns the prompt of blocks and recent messages. `input`, the message to be answered, is part of the blocks'
@@ -138,11 +142,25 @@ impl Memory {
     }
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
-    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already.
-    #[pyo3(signature = (message, *, recall = None))]
-    fn assemble(&self, py: Python<'_>, message: MessageLike, recall: Option<Count<usize>>) -> PyResult<Prompt> {
+    /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `min_score` is the
+    /// least relevance (see `Hit`) of the best of them, below which nothing is recalled. Default: 0.05. `time_zone` is
+    /// that of the days that the message names, such as `"Europe/Berlin"` or `"+02:00"`. Default: that of the machine. `after` is the id of the last
+    /// message that the model's context no longer holds: recent messages up to it are recalled as those of other sessions are.
+    #[pyo3(signature = (message, *, recall = None, min_score = None, time_zone = None, after = None))]
+    fn assemble(
+        &self,
+        py: Python<'_>,
+        message: MessageLike,
+        recall: Option<Count<usize>>,
+        min_score: Option<Real>,
+        time_zone: Option<Text>,
+        after: Option<Text>,
+    ) -> PyResult<Prompt> {
         let request = AssembleRequest::new(message.0);
         let request = recall.into_iter().fold(request, |request, Count(k)| request.recall(k));
+        let request = min_score.into_iter().fold(request, |request, least| request.min_score(least.0 as f32));
+        let request = parsed(py, time_zone)?.into_iter().fold(request, AssembleRequest::time_zone);
+        let request = after.into_iter().fold(request, |request, Text(id)| request.after(id));
         Ok(Prompt(self.call(py, async |memory| memory.assemble(request).await)?))
     }
 
@@ -150,7 +168,7 @@ impl Memory {
     /// message. They are not stored: put them with the answer. A message with another id begins a new turn.
     fn add_step(&self, py: Python<'_>, step: MessageLike) -> PyResult<()> {
         self.call(py, async |memory| {
-            memory.add_step(step.0);
+            memory.add_step(self.engine.secrets.message(step.0)?);
             Ok(())
         })
     }
@@ -162,7 +180,10 @@ impl Memory {
 
     /// Replaces all messages of the session.
     fn set<'py>(&self, py: Python<'py>, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.call(py, async |memory| memory.set(unwrapped(messages)).await)?)
+        to_python(
+            py,
+            &self.call(py, async |memory| memory.set(self.engine.secrets.messages(unwrapped(messages))?).await)?,
+        )
     }
 
     /// Deletes the messages of the session. Returns how many there were.
@@ -257,11 +278,12 @@ impl Memory {
     /// Replaces the state of a block by what `change` returns for it; it is called again if a batch came between.
     fn change_block(&self, py: Python<'_>, block: Text, change: Py<PyAny>) -> PyResult<()> {
         let failed = Arc::new(Mutex::new(None));
-        let called = block.to_string();
+        let (called, secrets) = (block.to_string(), self.engine.secrets.clone());
         let (name, failure, change) = (called.clone(), Arc::clone(&failed), Callee::strong(change));
         let change = move |state: &serde_json::Value| {
             let changed = |change: &Bound<'_, PyAny>| {
-                from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)
+                let state = from_python(&change.call1((to_python(change.py(), state)?,))?, bad_document)?;
+                Ok(secrets.value(state))
             };
             call(&change, changed, |_, reason, error| {
                 *lock(&failure) = Some((reason.clone(), error));

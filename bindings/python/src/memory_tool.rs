@@ -17,7 +17,7 @@ pub(crate) fn memory_tool(
     namespace: Space,
     input: &Bound<'_, PyAny>,
 ) -> PyResult<(String, bool)> {
-    let input: serde_json::Value = from_python(input, bad_document)?;
+    let input = engine.0.secrets.arguments(from_python(input, bad_document)?);
     let answer = match serde_json::from_value::<Input>(input) {
         Ok(input) => engine.0.call(py, async |engine: &mnemon::Engine| run(engine, &namespace.0, &input).await)?,
         Err(error) => Answer::error(format!("Error: {error}")),

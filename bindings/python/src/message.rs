@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use crate::{
     errors::{not_a, of_class, raised},
     values::{
-        Element, Fields, List, Text, Time, bad_message, datetime, from_python, plain_time, switch, text, to_python,
+        Element, Fields, List, Text, Time, bad_message, datetime, from_python, plain_time, switch, text, texts,
+        to_python,
     },
 };
 
@@ -20,7 +21,9 @@ use crate::{
 /// has them. `role` is one of `"user"` (the default), `"assistant"`, `"system"`, `"tool"`. Without an id it gets a new one; a message
 /// that is put with the id of another one replaces it. `created_at` is a `datetime` with a time zone, or text such as
 /// `"2024-05-01T09:30:00Z"`; default: now. `expires_at` is such a time, from which on nothing returns the message; default:
-/// by the time to live of the namespace, or never. `metadata` is a dict of values of JSON. Raises `InvalidMessageError`.
+/// by the time to live of the namespace, or never. `metadata` is a dict of values of JSON. `source` says whose words it is:
+/// `"user"`, `"assistant"`, `"tool"`, `"web"` or `"import"`; default: by the role. `supersedes` are ids of messages whose place it
+/// takes: a recall no longer finds them. Both are kept in the metadata. Raises `InvalidMessageError`.
 ///
 /// Wherever a message is taken, so is a dict: the fields of this class, those of OpenAI's chat format (`tool_calls`,
 /// `tool_call_id`, the role `developer`, `content` that is `None`), or both beside each other. A `str` is a message of the
@@ -32,7 +35,7 @@ pub(crate) struct Message(pub(crate) mnemon::Message);
 #[pymethods]
 impl Message {
     #[new]
-    #[pyo3(signature = (content, role = "user".to_owned(), *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None))]
+    #[pyo3(signature = (content, role = "user".to_owned(), *, id = None, session = None, name = None, created_at = None, expires_at = None, metadata = None, source = None, supersedes = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         content: &Bound<'_, PyAny>,
@@ -43,13 +46,16 @@ impl Message {
         created_at: Option<Time>,
         expires_at: Option<Time>,
         metadata: Option<Fields<'_>>,
+        source: Option<Text>,
+        supersedes: Option<List<Text>>,
     ) -> PyResult<Self> {
         let py = content.py();
         let fields = PyDict::new(py);
         fields.set_item("role", role)?;
         fields.set_item("content", content)?;
         fields.set_item("metadata", metadata.map(|metadata| metadata.0))?;
-        for (field, text) in [("id", id), ("session", session), ("name", name)] {
+        fields.set_item("supersedes", supersedes.map(texts))?;
+        for (field, text) in [("id", id), ("session", session), ("name", name), ("source", source)] {
             fields.set_item(field, text.map(|text| text.0))?;
         }
         let created_at = created_at.map_or_else(mnemon::Timestamp::now, |time| time.0);
@@ -133,6 +139,18 @@ impl Message {
     #[getter]
     fn expires_at<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.0.expires_at.map(|time| datetime(py, time)).transpose()
+    }
+
+    /// Whose words it is; `None` of a system message.
+    #[getter]
+    fn source(&self) -> Option<&'static str> {
+        self.0.source().map(mnemon::message::Source::as_str)
+    }
+
+    /// The ids of the messages whose place it takes.
+    #[getter]
+    fn supersedes(&self) -> Vec<&str> {
+        self.0.superseded_ids()
     }
 
     #[getter]

@@ -11,20 +11,25 @@ use pyo3::{
 use crate::{
     errors::{invalid, not_a, noted, raised},
     message::Message,
-    values::{Count, Fields, List, Real, Text, Time, bad_filter, count, from_python, number, switch, texts, to_python},
+    values::{
+        Count, Fields, List, LocalTime, Real, Text, Time, bad_filter, count, from_python, number, switch, texts,
+        to_python,
+    },
 };
 
 /// A query: its text, the number of hits, the filter of messages, and their ranking.
 ///
 /// `k` is the greatest number of hits. `session`, `role`, `since` (included), `until` (excluded), `where` and `ids`
-/// restrict the messages; `except_ids` are never hits. `as_of` finds only what was known at that time: what had been
-/// put, and is of no later time. Times are `datetime` with a time zone, or text such as `"2024-05-01T09:30:00Z"`. `where` is a filter on metadata, such as `{"topic": "boats"}` or
+/// restrict the messages; `except_ids` are never hits, nor are messages that a later one `supersedes`,
+/// unless `include_superseded`. `as_of` finds only what was known at that time: what had been
+/// put, and is of no later time. "Yesterday" is a day of `time_zone`, such as `"Europe/Berlin"` or `"+02:00"`; without it, of
+/// the offset of `now`, or else of the machine's time zone. Times are `datetime` with a time zone, or text such as `"2024-05-01T09:30:00Z"`. `where` is a filter on metadata, such as `{"topic": "boats"}` or
 /// `{"price": {"$lt": 10}}`. `strategy` is `"hybrid"`, `"dense"`, `"lexical"`, `"rrf"` or `"weighted:0.5"`. `time` is
 /// what a time that the text names does: `"boost"`, `"filter"` or `"ignore"`. `half_life` and `within` are in seconds:
 /// the age at which a message counts half, and the time budget. `diversity` is from 0 (diverse) to 1 (relevance alone).
 /// `rerank` is how many of the best the engine's reranker scores. `unit` is what `k` counts: `"message"`, `"turn"` or
 /// `"session"`. `per_batch` is the most hits of each flushed batch. With `answerable`, there are no hits if the answerability
-/// is below it, 0 to 1. `previous` are the ids that the conversation's previous query found, in order: those that still match
+/// is below it, 0 to 1; with `min_score`, only those of at least this relevance, 0 to 1, by which hits of all recalls compare. `previous` are the ids that the conversation's previous query found, in order: those that still match
 /// keep their positions. `freshness` is as of an engine with `shared`, for this query alone. Raises `InvalidQueryError` and
 /// `InvalidFilterError`.
 #[pyclass(frozen, eq, from_py_object, module = "mnemon")]
@@ -46,9 +51,9 @@ impl From<mnemon::Query> for Query {
 impl Query {
     #[new]
     #[pyo3(signature = (text, *, k = 10, session = None, role = None, since = None, until = None, r#where = None,
-        ids = None, except_ids = None, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
-        half_life = None, now = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
-        unit = None, as_of = None, per_batch = None, answerable = None, previous = None, freshness = None))]
+        ids = None, except_ids = None, include_superseded = false, strategy = None, neighbors = true, speakers = true, questions = true, vocabulary = true, length_prior = true,
+        half_life = None, now = None, time_zone = None, time = None, keep_duplicates = false, diversity = None, rerank = None, within = None,
+        unit = None, as_of = None, per_batch = None, answerable = None, min_score = None, previous = None, freshness = None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -61,6 +66,7 @@ impl Query {
         r#where: Option<&Bound<'_, PyAny>>,
         ids: Option<List<Text>>,
         except_ids: Option<List<Text>>,
+        #[pyo3(from_py_with = switch)] include_superseded: bool,
         strategy: Option<Text>,
         #[pyo3(from_py_with = switch)] neighbors: bool,
         #[pyo3(from_py_with = switch)] speakers: bool,
@@ -68,7 +74,8 @@ impl Query {
         #[pyo3(from_py_with = switch)] vocabulary: bool,
         #[pyo3(from_py_with = switch)] length_prior: bool,
         half_life: Option<Real>,
-        now: Option<Time>,
+        now: Option<LocalTime>,
+        time_zone: Option<Text>,
         time: Option<Text>,
         #[pyo3(from_py_with = switch)] keep_duplicates: bool,
         diversity: Option<Real>,
@@ -78,6 +85,7 @@ impl Query {
         as_of: Option<Time>,
         per_batch: Option<Count<usize>>,
         answerable: Option<Real>,
+        min_score: Option<Real>,
         previous: Option<List<Text>>,
         freshness: Option<FreshnessLike>,
     ) -> PyResult<Self> {
@@ -91,6 +99,7 @@ impl Query {
         options.filter = r#where.map(filter).transpose()?;
         options.ids = ids.map(|ids| texts(ids).into_iter().collect());
         options.except = except_ids.map(texts).unwrap_or_default().into_iter().collect();
+        options.include_superseded = include_superseded;
         options.strategy = parsed(py, strategy)?.unwrap_or_default();
         options.neighbors = neighbors;
         options.speakers = speakers;
@@ -100,10 +109,12 @@ impl Query {
         options.half_life = half_life.map(|half_life| seconds(py, half_life.0)).transpose()?;
         options.time = parsed(py, time)?.unwrap_or_default();
         options.now = now.map(|now| now.0);
+        options.time_zone = parsed(py, time_zone)?;
         options.keep_duplicates = keep_duplicates;
         options.diversity = diversity.map(|lambda| lambda.0 as f32);
         options.per_batch = per_batch.map(|hits| hits.0);
         options.answerable = answerable.map(|least| least.0 as f32);
+        options.min_score = min_score.map(|least| least.0 as f32);
         options.rerank = rerank.map(|depth| depth.0);
         options.previous = previous.map(texts).unwrap_or_default();
         options.unit = parsed(py, unit)?.unwrap_or_default();
@@ -209,7 +220,7 @@ impl<'py> FromPyObject<'_, 'py> for FreshnessLike {
     }
 }
 
-fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResult<Option<T>> {
+pub(crate) fn parsed<T: FromStr<Err = Error>>(py: Python<'_>, name: Option<Text>) -> PyResult<Option<T>> {
     name.map(|name| name.parse().map_err(|error| raised(py, error))).transpose()
 }
 
@@ -236,7 +247,8 @@ pub(crate) fn seconds(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
 
 /// A message that a recall found.
 ///
-/// `score` is what it was ranked by, higher is better; it compares hits of one recall. `similarity` is the cosine of
+/// `score` is what it was ranked by, higher is better; it compares hits of one recall. `relevance` is how
+/// likely the message is evidence, 0 to 1; it compares hits of all recalls. `similarity` is the cosine of
 /// the query and the message's best window, -1 to 1. `rank` is 1 for the first hit.
 #[pyclass(frozen, from_py_object, module = "mnemon")]
 #[derive(Clone)]
@@ -257,6 +269,11 @@ impl Hit {
     #[getter]
     fn score(&self) -> f32 {
         self.0.score
+    }
+
+    #[getter]
+    fn relevance(&self) -> f32 {
+        self.0.relevance
     }
 
     #[getter]
@@ -303,7 +320,7 @@ impl Hit {
 ///
 /// `cut_short`: the time budget was over before the search was complete. `pending`: the number of messages that were
 /// searched by words alone. `answerability`: the estimated probability that the namespace has something about the
-/// query, 0 to 1. In an engine with `shared`, `version` is that of the namespace, which rises by one with each change on
+/// query, 0 to 1. `not_embedded`: why the query was not embedded, so that words alone found the hits; `None` if it was. In an engine with `shared`, `version` is that of the namespace, which rises by one with each change on
 /// any machine, and `age` the seconds ago at which nothing was missing that other machines had stored; `None` elsewhere,
 /// for several namespaces, and `age` until Postgres has answered.
 #[pyclass(frozen, sequence, module = "mnemon")]
@@ -316,6 +333,8 @@ pub(crate) struct Hits {
     #[pyo3(get)]
     answerability: f32,
     #[pyo3(get)]
+    not_embedded: Option<String>,
+    #[pyo3(get)]
     version: Option<u64>,
     /// In seconds.
     #[pyo3(get)]
@@ -325,9 +344,10 @@ pub(crate) struct Hits {
 impl Hits {
     pub(crate) fn new(py: Python<'_>, hits: mnemon::Hits) -> PyResult<Self> {
         let (cut_short, pending, answerability) = (hits.cut_short(), hits.pending(), hits.answerability());
+        let not_embedded = hits.not_embedded().map(str::to_owned);
         let (version, age) = (hits.version(), hits.age().map(|age| age.as_secs_f64()));
         let hits = PyList::new(py, hits.into_iter().map(Hit).collect::<Vec<_>>())?.unbind();
-        Ok(Hits { hits, cut_short, pending, answerability, version, age })
+        Ok(Hits { hits, cut_short, pending, answerability, not_embedded, version, age })
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     errors::{of_class, raised},
     memory::MemorySlot,
     models::ModelOptions,
+    secrets::SecretRemoval,
     wait::{Waiting, apart},
 };
 
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     memories: Mutex<Vec<Weak<MemorySlot>>>,
     process: u32,
     pub(crate) models: ModelOptions,
+    pub(crate) secrets: SecretRemoval,
 }
 
 struct State {
@@ -56,10 +58,10 @@ impl Drop for Running {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: mnemon::Engine, models: ModelOptions) -> Arc<Self> {
+    pub(crate) fn new(engine: mnemon::Engine, models: ModelOptions, secrets: SecretRemoval) -> Arc<Self> {
         let state = Mutex::new(State { engine: Some(engine), running: 0, is_closing: false });
         let (idle, memories, process) = (Condvar::new(), Mutex::default(), std::process::id());
-        let shared = Arc::new(Shared { state, idle, memories, process, models });
+        let shared = Arc::new(Shared { state, idle, memories, process, models, secrets });
         keep(&OPEN, Arc::downgrade(&shared));
         shared
     }

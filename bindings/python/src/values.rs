@@ -269,6 +269,27 @@ impl<'py> FromPyObject<'_, 'py> for Time {
     }
 }
 
+/// A time as [`Time`], with the offset of its clock: UTC for a date.
+pub(crate) struct LocalTime(pub(crate) mnemon::message::LocalTime);
+
+impl<'py> FromPyObject<'_, 'py> for LocalTime {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let Time(time) = object.extract()?;
+        if object.is_instance_of::<PyString>() {
+            let text = object.extract::<Text>()?.0;
+            return text.parse().map(LocalTime).map_err(|error| raised(object.py(), error));
+        }
+        let seconds = match object.cast::<PyDateTime>() {
+            Ok(clock) => clock.call_method0("utcoffset")?.call_method0("total_seconds")?.extract::<f64>()?,
+            Err(_) => 0.0,
+        };
+        let local = mnemon::message::LocalTime::new(time, seconds as i32);
+        Ok(LocalTime(local.unwrap_or_else(|| time.into())))
+    }
+}
+
 /// Returns the time that a text, a `datetime` or a `date` is.
 fn time_of(object: &Bound<'_, PyAny>) -> Result<Timestamp, String> {
     if let Ok(text) = object.cast::<PyString>() {

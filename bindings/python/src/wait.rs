@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 use crate::{callback::is_called_back, errors::raised};
 
 /// How long a call waits before it looks for signals.
-const SLICE: Duration = Duration::from_millis(50);
+pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
 thread_local! {
     /// Whether this is the thread that handles signals, once that is known.

@@ -300,7 +300,7 @@ def test_messages_queries_and_settings_are_copied_and_pickled() -> None:
         Query("hi"),
         Query("hi", k=3, session="s", role="user", since=time, where={"a": {"$lt": 1}}, ids=["b", "a"], except_ids=["c"],
               strategy="weighted:0.5", half_life=3.5, within=0.25, unit="turn", keep_duplicates=True, diversity=0.5, rerank=7,
-              neighbors=False, time="filter", now=time, per_batch=2, answerable=0.25, previous=["b", "a"], freshness=0.1),
+              neighbors=False, time="filter", now=time, per_batch=2, answerable=0.25, min_score=0.25, previous=["b", "a"], freshness=0.1),
         Query("hi", freshness="latest"),
         Query("hi", freshness="local"),
         Config(),

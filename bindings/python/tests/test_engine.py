@@ -416,3 +416,52 @@ def test_vectors_of_documents_are_given(tmp_path: Path) -> None:
         Engine(tmp_path / "memory.redb", embedder=mnemon.GivenVectors("others", 3))
     with Engine() as engine, pytest.raises(mnemon.InvalidDocumentError, match="give none"):
         engine.documents(NAMESPACE).put("boat", "a boat", vectors=[[1.0, 0.0, 0.0]])
+
+
+def test_secrets_are_removed_from_all_that_is_stored() -> None:
+    key = "ghp_" + "a1B2" * 9
+    said = f"My key is {key}."
+
+    def store(engine: Engine) -> str:
+        engine.put(NAMESPACE, [Message(said, id="m", session="s"), {"role": "user", "content": "", "metadata": {"deep": [{"id": said}]}}])
+        engine.put_all([(NAMESPACE, Message(said, id="n", session="s"))])
+        assert engine.set_metadata(NAMESPACE, "n", {"session": key})
+        memory = engine.memory(NAMESPACE, "t")
+        memory.put(said)
+        memory.sync([said, {"role": "tool", "content": said, "tool_call_id": "c"}])
+        memory.set(said)
+        documents = engine.documents(NAMESPACE)
+        documents.put("d", {"key": key, "text": said})
+        put = mnemon.DocumentOperation.put(NAMESPACE, "e", {"id": said})
+        engine.document_batch([put, mnemon.DocumentOperation.put_messages(NAMESPACE, Message(said, session="u"))])
+        # What was stored is what is expected.
+        engine.document_batch([mnemon.DocumentOperation.expect(NAMESPACE, "e", {"id": said}), put])
+        profile = mnemon.Profile(engine, NAMESPACE)
+        profile.set({"github": key})
+        profile.patch({"password": key})
+        collection = mnemon.Collection(engine, f"{NAMESPACE}/facts")
+        collection.add({"text": said})
+        asked: list[str] = []
+
+        def model(request: mnemon.ChatRequest) -> str:
+            asked.append(str(request.to_openai()))
+            return "{}"
+
+        profile.update([said], model)
+        collection.update([said], model)
+        assert len(asked) == 2
+        create = {"command": "create", "path": "/memories/a.txt", "file_text": said}
+        mnemon._mnemon.memory_tool(engine, NAMESPACE, create)
+        histories = [message.to_dict() for session in ("default", "s", "t", "u") for message in engine.history(NAMESPACE, session)]
+        values = [document.value for document in documents.search(below=True, limit=100)]
+        assert len(histories) == 5 and len(values) >= 5
+        return str((histories, values, asked))
+
+    with Engine(remove_secrets=True) as engine:
+        stored = store(engine)
+        assert key not in stored and stored.count(" removed]") >= 13, stored
+        # A name is no secret, whatever it looks like.
+        engine.put(key, Message("Hello", id=key, session=key))
+        assert [message.id for message in engine.history(key, key)] == [key]
+    with Engine() as engine:
+        assert key in store(engine)

@@ -46,6 +46,18 @@ def test_a_batch_reads_first_and_the_last_of_several_puts_counts() -> None:
         assert store.batch([]) == []
 
 
+@pytest.mark.parametrize(("value", "index"), [({"text": "sold"}, False), ({"text": "sold"}, []), ({"note": "sold"}, None), ({"text": "sold"}, ["note"])])
+def test_an_item_that_is_put_again_is_not_found_by_words_that_it_had(value: dict[str, str], index: list[str] | bool | None) -> None:
+    with Engine() as engine:
+        store = MnemonStore(engine, fields=["text"])
+        store.put(("notes",), "hobby", {"text": "Ada rides her bicycle."})
+        store.put(("notes",), "music", {"text": "Ada plays the piano."})
+        assert store.search(("notes",), query="bicycle")[0].key == "hobby"
+        store.put(("notes",), "hobby", value, index=index)
+        assert "hobby" not in [item.key for item in store.search(("notes",), query="bicycle")]
+        assert store.get(("notes",), "hobby").value == value
+
+
 def test_odd_labels_keys_and_filters() -> None:
     with Engine() as engine:
         store = MnemonStore(engine)

@@ -7,6 +7,7 @@ operation is a generator here that yields calls: `Engine` returns their results,
 import asyncio
 import itertools
 import json
+import tempfile
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -134,6 +135,12 @@ class Operations:
 
     def put(self, argument: dict[str, str]) -> Step:
         yield self.engine.put(self.space, [message(argument)])
+
+    def import_files(self, argument: dict[str, str]) -> Step:
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.write(json.dumps(argument))
+            file.flush()
+            yield self.engine.import_files(file.name, namespace=self.space)
 
     def put_session(self, argument: dict[str, str]) -> Step:
         memory = yield self.memory(argument["session"])

@@ -1,13 +1,16 @@
 """An agent's session from Python."""
 
-from datetime import datetime, timezone
+import pickle
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 import mnemon
-from mnemon import Engine, Message, StaticBlock, VectorBlock
+from mnemon import (
+    Engine, InvalidArgumentError, InvalidConfigError, InvalidMessageError, Message, Query, StaticBlock, VectorBlock,
+)
 
 NAMESPACE = "acme/ada"
 
@@ -42,6 +45,63 @@ def test_a_prompt_marks_what_is_superseded(renderer: Literal["xml", "markdown"],
         prompt = memory.assemble(Message("My rent is 950 euros a month now.", id="new"))
         assert mark in prompt.messages[0].text
         assert prompt.to_dict()["recalled"][0]["superseded_by"] == ["new"]
+
+
+def test_days_are_those_of_the_clock_or_of_the_zone() -> None:
+    california = timezone(timedelta(hours=-8))
+    with Engine() as engine:
+        noons = {day: datetime(2026, 5, day, 12, tzinfo=california) for day in (15, 16, 17)}
+        engine.put("a", [Message(f"we cooked soup number {day}", id=str(day), created_at=at) for day, at in noons.items()])
+
+        def found(**options: Any) -> list[str]:
+            query = Query("soup yesterday", time="filter", keep_duplicates=True, **options)
+            return [hit.message.id for hit in engine.recall("a", query)]
+
+        evening = datetime(2026, 5, 17, 17, 30, tzinfo=california)
+        assert found(now=evening) == found(now="2026-05-17T17:30:00-08:00") == ["16"]
+        assert found(now=evening.astimezone(timezone.utc)) == ["17"]
+        assert found(now=evening.astimezone(timezone.utc), time_zone="America/Los_Angeles") == ["16"]
+        query = Query("x", now=evening, time_zone="-08:00")
+        assert eval(repr(query)) == query == pickle.loads(pickle.dumps(query))
+        with pytest.raises(InvalidConfigError, match="such as Europe/Berlin"):
+            found(time_zone="Mars")
+        with pytest.raises(InvalidConfigError, match="such as Europe/Berlin"):
+            engine.memory("a", "s").assemble("what soup was it yesterday?", time_zone="Mars")
+        assert engine.memory("a", "s").assemble("what soup was it yesterday?", time_zone="-08:00").messages
+
+
+def test_a_message_takes_the_place_of_another_and_says_whose_words_it_is() -> None:
+    with Engine() as engine:
+        engine.put("a", [Message("the cat takes 5 mg", id="old"), Message("the cat takes 9 mg", id="web", source="web")])
+        new = Message("the cat takes 10 mg now", id="new", supersedes=["old"])
+        assert (new.supersedes, new.source, new.metadata) == (["old"], "user", {"supersedes": ["old"]})
+        engine.put("a", [new])
+
+        def found(**options: Any) -> set[str]:
+            return {hit.message.id for hit in engine.recall("a", Query("cat", **options))}
+
+        assert found() == {"new", "web"} and found(include_superseded=True) == {"old", "new", "web"}
+        assert found(where={"$source": "user"}) == {"new"}
+        with pytest.raises(InvalidMessageError, match="radio"):
+            Message("x", source="radio")  # type: ignore[arg-type]
+        engine.delete("a", ["new"])
+        assert found() == {"old", "web"}
+        assert "source='web'" in engine.memory("a", "s").assemble("what does the cat take?").messages[0].text
+
+
+def test_the_system_prompt_stays_and_a_compacted_context_is_recalled() -> None:
+    with Engine() as engine:
+        engine.put("a", ["the harbour has port 4711"])
+        memory = engine.memory("a", "s", blocks=[StaticBlock("rules", "be brief")], insert="split")
+        first = memory.assemble("which port has the harbour?").messages
+        assert "be brief" in first[0].text and "4711" not in first[0].text and "4711" in first[1].text
+        memory.put([Message("the anchor weighs 12 kg", id="fact"), Message("noted", "assistant", id="end")])
+        asked = "how much does the anchor weigh?"
+        assert "12 kg" not in memory.assemble(asked).messages[-1].text
+        compacted = memory.assemble(asked, after="end").messages
+        assert len(compacted) == 2 and "12 kg" in compacted[-1].text
+        with pytest.raises(InvalidArgumentError, match="split"):
+            engine.memory("a", "s", insert="both")  # type: ignore[arg-type]
 
 
 def test_old_turns_leave_a_full_buffer() -> None:

@@ -8,6 +8,7 @@ import createClient, { type Client } from "openapi-fetch";
 
 import { errorOf, InvalidArgumentError, MnemonError, NotFoundError } from "./errors.js";
 import { events } from "./events.js";
+import { fileBody, type FileLike } from "./files.js";
 import { input, inputs } from "./ids.js";
 import { type ListOptions, Pages } from "./pages.js";
 import { bodySerializer, given, pathSerializer } from "./serializers.js";
@@ -15,7 +16,7 @@ import type { components, paths } from "./schema.js";
 import { type Call, type CallOptions, type ChangeOptions, type ClientOptions, newId, Transport } from "./transport.js";
 import type {
   AssembleOptions, Audit, BatchAnswer, BatchOperation, Block, Document, DocumentOptions, FlushReport, ForgetRequest, Formation, FormingSession,
-  FoundDocument, LinkReport, MemoryMap, MemoryReport, MemoryToolAnswer, MemoryToolInput, Message, MessageLike, Messages, MessageVersion,
+  FoundDocument, ImportOptions, ImportReport, LinkReport, MemoryMap, MemoryReport, MemoryToolAnswer, MemoryToolInput, Message, MessageLike, Messages, MessageVersion,
   NamespaceDetails, NamespaceInfo, NamespacesOptions, Prompt, PutAnswer, RecallAnswer, RecallInOptions, RecallOptions, Receipt, Refined,
   RefineOptions, ReindexEvent, ReindexOptions, ReindexProgress, ReindexReport, SearchOptions, SessionInfo, Stats, Why,
 } from "./types.js";
@@ -79,6 +80,15 @@ export class Mnemon {
     return answer as BatchAnswer<Operations>;
   }
 
+  /**
+   * Stores the messages of a file that another program wrote, or of a zip archive of files, in the namespaces that the file names: those of its
+   * lines, or of the folders in which a coding agent worked. See `Namespace.importFile`.
+   */
+  async importFile(file: FileLike, options: ImportOptions & CallOptions = {}): Promise<ImportReport> {
+    const [fields, sent] = await this.file(file, options);
+    return data(this.api.POST("/v1/import", { params: { query: fields }, ...sent }));
+  }
+
   /** Embeds all pending messages, so that they are found by meaning. Otherwise that happens a second after a put. */
   async flush(options: CallOptions = {}): Promise<FlushReport> {
     return data(this.api.POST("/v1/flush", { ...this.slow(options, true) }));
@@ -93,9 +103,17 @@ export class Mnemon {
     return data(this.api.GET("/v1/stats", { ...this.repeatable(options) }));
   }
 
-  /** Returns the receipts of what was forgotten, and whether they are sound. */
+  /** Returns the receipts of all that was forgotten, held and purged, and whether they are sound. */
   async audit(options: CallOptions = {}): Promise<Audit> {
-    return data(this.api.GET("/v1/audit", { ...this.repeatable(options) }));
+    const entries: Audit["entries"] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const query = { limit: 1000, ...(cursor === undefined ? {} : { cursor }) };
+      const { next, ...page } = await data(this.api.GET("/v1/audit", { params: { query }, ...this.repeatable(options) }));
+      entries.push(...page.entries);
+      if (next === null) return { ...page, entries };
+      cursor = next;
+    }
   }
 
   /** Copies the database to a new file on the server's machine. A relative path begins at the database's folder. */
@@ -148,6 +166,15 @@ export class Mnemon {
     return { fetch: this.#fetch({ ...call, repeatable, slow: true }) };
   }
 
+  /** @internal The parameters of a call whose body is a file, and its options. It stores nothing twice if it is executed twice. */
+  async file(file: FileLike, options: ImportOptions & CallOptions) {
+    const [fields, call] = divide(options);
+    const body = await fileBody(file);
+    const fetch = this.#fetch({ ...call, repeatable: !body.isStream, slow: true, file: body });
+    // The transport sends the file.
+    return [{ name: body.name, ...fields }, { body: "", bodySerializer: () => undefined, fetch }] as const;
+  }
+
   #fetch(call: Call): (request: Request) => Promise<Response> {
     return async (request) => {
       const answer = await this.#transport.send(request, call);
@@ -197,6 +224,16 @@ export class Namespace {
     const body = { messages: inputs(messages, call, this.name), flush };
     const route = "/v1/namespaces/{namespace}/messages";
     return data(this.mnemon.api.POST(route, { params, body, ...this.mnemon.repeatable(call) }));
+  }
+
+  /**
+   * Stores the messages of a file that another program wrote, or of a zip archive as it is delivered: ChatGPT's, Claude's or Slack's export, chats of
+   * WhatsApp and Telegram, transcripts of coding agents and others (docs/import.md). The format is found out. The file is sent while it is
+   * read, and to import it again stores nothing twice. If the call fails, what came before is stored.
+   */
+  async importFile(file: FileLike, options: ImportOptions & CallOptions = {}): Promise<ImportReport> {
+    const [query, sent] = await this.mnemon.file(file, options);
+    return data(this.mnemon.api.POST("/v1/namespaces/{namespace}/import", { params: { path: this.#path, query }, ...sent }));
   }
 
   /** Finds the messages that answer a query, best first. */

@@ -45,6 +45,10 @@ export class InvalidQueryError extends InvalidArgumentError {
 export class InvalidFilterError extends InvalidArgumentError {
   static override readonly type = "urn:mnemon:invalid-filter";
 }
+/** A file to import cannot be read, or a message of it not be stored. Those before it are stored. */
+export class InvalidFileError extends InvalidArgumentError {
+  static override readonly type = "urn:mnemon:invalid-file";
+}
 export class InvalidConfigError extends InvalidArgumentError {
   static override readonly type = "urn:mnemon:invalid-config";
 }
@@ -86,6 +90,10 @@ export class SessionExistsError extends MnemonError {
 }
 export class DocumentChangedError extends MnemonError {
   static readonly type = "urn:mnemon:document-changed";
+}
+/** Messages were deleted or changed while something was made of them: nothing was stored. */
+export class MessagesChangedError extends MnemonError {
+  static readonly type = "urn:mnemon:messages-changed";
 }
 export class ReindexRunningError extends MnemonError {
   static readonly type = "urn:mnemon:reindex-running";
@@ -156,11 +164,11 @@ export class NotConnectedError extends MnemonError {
 }
 
 const CLASSES: readonly (typeof MnemonError & { type: string })[] = [
-  InvalidArgumentError, InvalidNamespaceError, InvalidCursorError, InvalidMessageError, InvalidDocumentError, InvalidQueryError,
+  InvalidArgumentError, InvalidNamespaceError, InvalidCursorError, InvalidMessageError, InvalidDocumentError, InvalidFileError, InvalidQueryError,
   InvalidFilterError, InvalidConfigError, TooLargeError, IdempotencyKeyReusedError, IdempotencyKeyRunningError,
   IdempotencyAnswerDroppedError, UnauthorizedError,
-  ForbiddenError, NotFoundError, SessionExistsError, DocumentChangedError, ReindexRunningError, PathExistsError, LegalHoldError,
-  UnavailableError, OverloadedError, TooManyRequestsError, SlowBodyError, EmbedderUnavailableError, ModelUnavailableError,
+  ForbiddenError, NotFoundError, SessionExistsError, DocumentChangedError, MessagesChangedError, ReindexRunningError, PathExistsError,
+  LegalHoldError, UnavailableError, OverloadedError, TooManyRequestsError, SlowBodyError, EmbedderUnavailableError, ModelUnavailableError,
   DatabaseMovedError, SharedDatabaseUnavailableError, ModelAnswerError, InternalError, OutcomeUnknownError, ServerTimeoutError,
 ];
 

@@ -1,6 +1,7 @@
 /** Ids of messages that have none, so that a request that is repeated stores nothing twice. */
 
 import type { components } from "./schema.js";
+import { jsonOf } from "./serializers.js";
 import { newId } from "./transport.js";
 import type { MessageInput, MessageLike, Messages } from "./types.js";
 
@@ -15,7 +16,7 @@ export function input(message: MessageLike, makeId: (fields: object) => string):
 /** Returns messages with ids. Those that get one here get the same if the call is repeated with its key, at the same place. */
 export function inputs(messages: Messages, { idempotencyKey }: { idempotencyKey?: string }, ...place: string[]): Input[] {
   const all: readonly MessageLike[] = Array.isArray(messages) ? messages : [messages as MessageLike];
-  const repeated = (fields: object, at: number) => `${idempotencyKey}:${at}:${checksum(JSON.stringify([place, fields]))}`;
+  const repeated = (fields: object, at: number) => `${idempotencyKey}:${at}:${checksum(jsonOf([place, fields]))}`;
   return all.map((message, at) => input(message, idempotencyKey === undefined ? newId : (fields) => repeated(fields, at)));
 }
 

@@ -10,10 +10,11 @@ import { accessSync, constants, existsSync, lstatSync, readFileSync, readlinkSyn
 import { Agent, type IncomingMessage, request as httpRequest } from "node:http";
 import { createRequire } from "node:module";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
+import { pipeline, Readable } from "node:stream";
 
 import { Mnemon } from "./client.js";
 import { InvalidArgumentError, MnemonError, NotConnectedError } from "./errors.js";
-import { type ClientOptions, unlessAborted } from "./transport.js";
+import { type ClientOptions, FILE_TYPE, unlessAborted } from "./transport.js";
 
 export interface LocalOptions extends Pick<ClientOptions, "timeoutMs" | "maxRetries"> {
   /** The command. Default: `$MNEMON_BINARY`, the package of this platform, or `mnemon` in the PATH. */
@@ -74,6 +75,11 @@ class LocalServer {
   }
 
   async fetch(request: Request): Promise<Response> {
+    if (request.headers.get("content-type") === FILE_TYPE) {
+      // A file can be sent once.
+      await this.connected(request.signal);
+      return this.#send(request, Readable.fromWeb(request.body as import("node:stream/web").ReadableStream));
+    }
     const body = Buffer.from(await request.arrayBuffer());
     try {
       return await this.#send(request, body);
@@ -154,7 +160,7 @@ class LocalServer {
     return tried.status ? tried.stderr.trim() : undefined;
   }
 
-  async #send(request: Request, body: Buffer): Promise<Response> {
+  async #send(request: Request, body: Buffer | Readable): Promise<Response> {
     const socketPath = notedSocket(this.#file);
     return new Promise((resolve, reject) => {
       const { pathname, search } = new URL(request.url);
@@ -163,7 +169,12 @@ class LocalServer {
       const options = { socketPath, path: pathname + search, method, headers, signal, agent: this.#agent };
       const sent = httpRequest(options, (answer) => resolve(response(answer)));
       sent.on("error", reject);
-      sent.end(body);
+      if (body instanceof Readable) {
+        // The server may answer before it has read all.
+        pipeline(body, sent, (error) => error && reject(error));
+      } else {
+        sent.end(body);
+      }
     });
   }
 }

@@ -1,6 +1,7 @@
 /** Documents as the Python package writes them, so that its programs and those of this package share what they store: names, lists, changes. */
 
 import type { Mnemon } from "./client.js";
+import { jsonOf } from "./serializers.js";
 import type { BatchOperation, Document, Filter } from "./types.js";
 
 const KEY_BYTES = 512;
@@ -49,7 +50,7 @@ export async function change(mnemon: Mnemon, changes: BatchOperation[], options:
   let batch: BatchOperation[] = [];
   let bytes = 0;
   for (const operation of changes) {
-    const size = new TextEncoder().encode(JSON.stringify(operation)).length;
+    const size = new TextEncoder().encode(jsonOf(operation)).length;
     if (batch.length === BATCH || (batch.length > 0 && bytes + size > BATCH_BYTES)) {
       await mnemon.batch(batch);
       [batch, bytes] = [[], 0];

@@ -63,7 +63,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Returns what was forgotten, held and purged, and whether the receipts are sound.
+         * Lists what was forgotten, held and purged, oldest first, and whether the receipts are sound.
          * @description Needs the right to admin.
          */
         get: operations["get_audit"];
@@ -169,6 +169,26 @@ export interface paths {
          * @description Needs the right to write.
          */
         post: operations["post_formation_retry"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stores the messages of a file in the namespaces that it names: those of its lines, or of the folders in which a coding agent worked.
+         * @description Needs the right to write.
+         */
+        post: operations["post_import"];
         delete?: never;
         options?: never;
         head?: never;
@@ -341,6 +361,26 @@ export interface paths {
         get: operations["get_namespaces_namespace_formation"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/namespaces/{namespace}/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stores the messages of a file that another program wrote, or of a zip archive of files, in this namespace. The format is found out. To send a file again stores nothing twice.
+         * @description Needs the right to write.
+         */
+        post: operations["post_namespaces_namespace_import"];
         delete?: never;
         options?: never;
         head?: never;
@@ -768,6 +808,18 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         Assemble: {
+            /** @description The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent messages up to it are not in the prompt, and are recalled as those of other sessions are. */
+            after?: components["schemas"]["Id"] | null;
+            /**
+             * @description Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a provider's prompt cache keeps the system message and the history. Default: `system`.
+             * @default system
+             */
+            insert?: components["schemas"]["InsertMethod"];
+            /**
+             * Format: float
+             * @description The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+             */
+            min_score?: number | null;
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
             prompt: components["schemas"]["PromptInput"];
             /**
@@ -775,17 +827,23 @@ export interface components {
              * @description Messages to recall, up to 1000. Default: 3.
              */
             recall?: number | null;
+            /** @description The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server. */
+            time_zone?: string | null;
+            /** @description The provider for whose API the answer has the messages a second time, as `request`. */
+            to?: components["schemas"]["Provider"] | null;
             /**
              * Format: uint64
              * @description Tokens that the prompt may have. Default: 30,000.
              */
             token_limit?: number | null;
         };
-        /** @description All receipts, and whether their chain is sound. */
+        /** @description A page of receipts, and whether the chain of all of them is sound. */
         Audit: {
             /** @description The entries, oldest first. An entry that cannot be read is left out and reported as a problem. */
             entries: components["schemas"]["Receipt"][];
-            /** @description The problems, one line each. The chain is sound if there are none. */
+            /** @description The cursor of the next page. */
+            next: string | null;
+            /** @description The first 1,000 problems, one line each. The chain is sound if there are none. */
             problems: string[];
             /** @description Whether there are no problems. */
             sound: boolean;
@@ -1206,6 +1264,11 @@ export interface components {
             session: string;
         };
         /**
+         * Format: binary
+         * @description The bytes of a file.
+         */
+        File: string;
+        /**
          * Format: filter
          * @description A filter, such as `{"user.age": {"$gte": 18}}`: paths, each with a value that is equal, or with operators `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists`, `$contains` and `$not`. `$and`, `$or` and `$not` join filters. It has at most 1,000 conditions, and 10,000 values in its lists.
          */
@@ -1497,6 +1560,11 @@ export interface components {
              * @description The position among the hits, 1 for the first.
              */
             rank: number;
+            /**
+             * Format: float
+             * @description How likely the message is evidence for the query, 0 to 1, by which `Query::min_score` leaves hits out. It compares hits of any recalls, in namespaces of any size, with any model.
+             */
+            relevance: number;
             /** @description The role of the author. */
             role: components["schemas"]["Role"];
             /**
@@ -1518,6 +1586,52 @@ export interface components {
         HitChange: "kept" | "new" | "gone" | "outranked";
         /** @description An id of 1 to 512 bytes. */
         Id: string;
+        /** @description What an import did. */
+        ImportReport: {
+            /** @description Number of files that were read in each format. */
+            formats: {
+                [key: string]: number;
+            };
+            /** @description The namespaces in which messages were stored or found, at most 100 of them. */
+            namespaces: components["schemas"]["Namespace"][];
+            /**
+             * Format: uint64
+             * @description Messages whose id was new.
+             */
+            new: number;
+            /**
+             * Format: uint64
+             * @description Number of all notes.
+             */
+            note_count: number;
+            /** @description What was left out and why, at most 100 notes of 500 bytes. */
+            notes: string[];
+            /**
+             * Format: uint64
+             * @description Messages of an earlier import that their author took back since.
+             */
+            removed: number;
+            /**
+             * Format: uint64
+             * @description Messages that replaced a different one with the same id.
+             */
+            replaced: number;
+            /**
+             * Format: uint64
+             * @description Messages that could not be read or stored and were left out, and files that could not be read to their end.
+             */
+            skipped: number;
+            /**
+             * Format: uint64
+             * @description Messages that were stored already.
+             */
+            unchanged: number;
+            /**
+             * Format: uint64
+             * @description Files of a folder or an archive that have no known format and were left out.
+             */
+            unknown_files: number;
+        };
         /** @description The size of a namespace's index, and the estimated recall of its searches. */
         IndexStats: {
             /**
@@ -1546,6 +1660,8 @@ export interface components {
              */
             vectors: number;
         };
+        /** @description The position of memory in a prompt. In each message it is in the order in which it changes, the least first. */
+        InsertMethod: "system" | "user" | "split";
         /** @description An item as it was before an update. */
         ItemBefore: {
             /** @description Its key. */
@@ -1752,7 +1868,7 @@ export interface components {
             /** @description The conversation that the message belongs to, 1 to 512 bytes. */
             session: string;
         };
-        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields are refused. */
+        /** @description A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a request or of an answer there is accepted as it is. Other fields of a message of the assistant are kept in `metadata.openai`, and are refused in any other message. */
         MessageInput: {
             /** @description Kept in `metadata.openai`. */
             annotations?: components["schemas"]["OpenAi"][] | null;
@@ -1784,6 +1900,10 @@ export interface components {
             role: components["schemas"]["RoleInput"];
             /** @description The conversation that it belongs to. Default: `default`, or the session of the path. */
             session?: components["schemas"]["Id"] | null;
+            /** @description Whose words it is, kept in `metadata.source`. Default: by the role. */
+            source?: components["schemas"]["Source"] | null;
+            /** @description The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it. */
+            supersedes?: (string | string[]) | null;
             /** @description The id of the call that the message is the result of. */
             tool_call_id?: string | null;
             /** @description Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`. */
@@ -1910,7 +2030,7 @@ export interface components {
             /** @description The kind of the problem, such as `urn:mnemon:invalid-query`. Kinds are stable. */
             type: string;
         };
-        /** @description Messages for a model, with a report of their sources and of what was shortened or left out to fit the token limit. */
+        /** @description A prompt, and the fields of a request to a provider's API that have its messages. */
         Prompt: {
             /**
              * @description The names of blocks whose content was left out to fit.
@@ -1923,7 +2043,7 @@ export interface components {
              */
             failed: components["schemas"]["BlockFailure"][];
             /**
-             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
+             * @description The ids of recent messages and steps that are not in the prompt: messages that some provider would refuse, messages that the selector did not select, and old turns left out to fit; and of messages that a block left out because others supersede them; and of messages in the prompt whose thinking has no signature, so that Anthropic's form is without it. Providers refuse messages without content, tool results that do not directly follow their call, calls without all of their results, and messages before the first message of the user.
              * @default []
              */
             left_out: string[];
@@ -1942,6 +2062,8 @@ export interface components {
              * @default []
              */
             recalled: components["schemas"]["RecalledMessage"][];
+            /** @description Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given. */
+            request?: unknown;
             /**
              * @description The blocks that were asked for content, in the order of the memory. A prompt of a composer lists only those with content.
              * @default []
@@ -1983,6 +2105,11 @@ export interface components {
              */
             tokens: number;
         };
+        /**
+         * @description A provider of models.
+         * @enum {string}
+         */
+        Provider: "openai" | "anthropic" | "gemini";
         /** @description Counts of the messages of a put. */
         PutAnswer: {
             /** @description The ids of the messages, in order. */
@@ -2013,6 +2140,8 @@ export interface components {
             /** @description Whether the time was over before the search was complete. */
             cut_short: boolean;
             hits: components["schemas"]["Hit"][];
+            /** @description Why the query was not embedded, so that words alone found the hits. Null if it was. */
+            not_embedded: string | null;
             /**
              * Format: uint64
              * @description Messages that were searched by their words alone, because they are not embedded yet.
@@ -2057,6 +2186,11 @@ export interface components {
              */
             ids?: string[] | null;
             /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
+            /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
              * @default 10
@@ -2074,6 +2208,12 @@ export interface components {
             length_prior?: boolean | null;
             /** @description Return the metadata of the messages. Default: true. */
             metadata?: boolean | null;
+            /**
+             * Format: float
+             * @description Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+             * @default null
+             */
+            min_score?: number | null;
             /**
              * @description The namespaces. Name one at least, here or in `under`.
              * @default []
@@ -2139,6 +2279,11 @@ export interface components {
              */
             time?: components["schemas"]["TimeUse"] | null;
             /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
+            /**
              * @description Namespaces, each with all under it.
              * @default []
              */
@@ -2202,6 +2347,11 @@ export interface components {
              */
             ids?: string[] | null;
             /**
+             * @description Whether messages are found that a later one supersedes by its field `supersedes`.
+             * @default false
+             */
+            include_superseded?: boolean | null;
+            /**
              * Format: uint64
              * @description Number of hits: messages, or what `unit` says. There are fewer if the filters allow fewer.
              * @default 10
@@ -2219,6 +2369,12 @@ export interface components {
             length_prior?: boolean | null;
             /** @description Return the metadata of the messages. Default: true. */
             metadata?: boolean | null;
+            /**
+             * Format: float
+             * @description Only hits of at least this relevance, 0 to 1. Without it, the best are found, however bad they are.
+             * @default null
+             */
+            min_score?: number | null;
             /**
              * @description Whether a hybrid ranking boosts messages within two turns of a lexical match.
              * @default true
@@ -2283,6 +2439,11 @@ export interface components {
              * @default boost
              */
             time?: components["schemas"]["TimeUse"] | null;
+            /**
+             * @description The time zone of the days that the query names, such as `Europe/Berlin` or `+02:00`. Default: the offset of `now`, or else the time zone of the machine on which the engine runs.
+             * @default null
+             */
+            time_zone?: string | null;
             /**
              * @description The unit that `k` counts and that a hit is: a `message`; a `turn`, a user's message and what follows it; or a `session`. Turns and sessions come with their best message.
              * @default message
@@ -2560,6 +2721,8 @@ export interface components {
              * @default 0
              */
             recency: number;
+            /** @description Whether the message only repeats the question that the query asks, or its words over and over: then it comes after all others. */
+            repeats_question?: boolean;
             /**
              * Format: float
              * @description The reranker's score, if the hit was reranked.
@@ -2636,6 +2799,8 @@ export interface components {
              */
             token_limit?: number | null;
         };
+        /** @description Whose words the text of a message is. */
+        Source: "user" | "assistant" | "tool" | "web" | "import";
         /** @description The rank and the score of a hit. */
         Standing: {
             /**
@@ -2795,7 +2960,12 @@ export interface operations {
     };
     get_audit: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The `next` of the last page. It stays good if items are deleted meanwhile, that of the cursor too. */
+                cursor?: string;
+                /** @description Items on a page, 1 to 1000. Default: 100. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2940,6 +3110,49 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HandedOver"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_import: {
+        parameters: {
+            query?: {
+                /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
+                flush?: boolean;
+                /** @description The format. Default: the one that each file is found to have. */
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "langgraph" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                /** @description The name of the person who is the user in the chats of groups. */
+                me?: string;
+                /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
+                name?: string;
+                /** @description The session of messages whose format names none. Default: `default`. */
+                session?: string;
+                /** @description Leave out what cannot be read or stored, and count it, instead of ending at the first such message. Default: false. */
+                skip_bad?: boolean;
+                /** @description The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. Default: UTC. */
+                time_zone?: string;
+                /** @description The most bytes of each output of a tool, and of the arguments of each call, that are stored. Default: 0, they are left out. */
+                tool_output?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["File"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];
@@ -3242,6 +3455,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Formation"];
+                };
+            };
+            "4XX": components["responses"]["Problem"];
+            "5XX": components["responses"]["Problem"];
+        };
+    };
+    post_namespaces_namespace_import: {
+        parameters: {
+            query?: {
+                /** @description Embed all pending messages before the answer, so that these are found by meaning, too. Default: false. */
+                flush?: boolean;
+                /** @description The format. Default: the one that each file is found to have. */
+                format?: "mnemon" | "claude-code" | "codex" | "chatgpt" | "claude-ai" | "gemini-takeout" | "whatsapp" | "slack" | "telegram" | "discord" | "opencode" | "gemini-cli" | "aider" | "zulip" | "matrix" | "irc" | "mbox" | "langchain" | "langgraph" | "llamaindex" | "mem0" | "gemini" | "anthropic" | "openai";
+                /** @description The name of the person who is the user in the chats of groups. */
+                me?: string;
+                /** @description The name of the file. Chats of WhatsApp and logs of IRC say in it whose they are, and errors repeat it. Default: `file`. */
+                name?: string;
+                /** @description The session of messages whose format names none. Default: `default`. */
+                session?: string;
+                /** @description Leave out what cannot be read or stored, and count it, instead of ending at the first such message. Default: false. */
+                skip_bad?: boolean;
+                /** @description The time zone of times that have none, such as `Europe/Berlin` or `+02:00`. Default: UTC. */
+                time_zone?: string;
+                /** @description The most bytes of each output of a tool, and of the arguments of each call, that are stored. Default: 0, they are left out. */
+                tool_output?: number;
+            };
+            header?: never;
+            path: {
+                namespace: components["schemas"]["Namespace"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["File"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportReport"];
                 };
             };
             "4XX": components["responses"]["Problem"];

@@ -8,6 +8,7 @@
  */
 
 import { ConnectionLostError, InvalidArgumentError, MnemonError, NotConnectedError, TimeLimitError } from "./errors.js";
+import type { FileBody } from "./files.js";
 
 export interface ClientOptions {
   /** The server's address, such as `http://127.0.0.1:7411`. */
@@ -41,7 +42,12 @@ export interface Call extends CallOptions {
   repeatable: boolean;
   /** The server sets no limit to it. */
   slow?: boolean;
+  /** A file that is the body. */
+  file?: FileBody;
 }
+
+/** The type of a body that is a file, which is sent while it is read. */
+export const FILE_TYPE = "application/octet-stream";
 
 const TIMEOUT_MS = 60_000;
 const MAX_RETRIES = 4;
@@ -69,18 +75,19 @@ export class Transport {
     const signal = call.signal ? AbortSignal.any([call.signal, limit.signal]) : limit.signal;
     const { method, url } = request;
     const headers = new Headers(request.headers);
-    const body = method === "GET" ? undefined : await request.arrayBuffer();
+    const body = method === "GET" || call.file ? undefined : await request.arrayBuffer();
+    if (call.file) headers.set("content-type", FILE_TYPE);
     // Whether an attempt may have reached the server, and was not answered.
     let unanswered = false;
     try {
       for (let retries = 0; ; retries++) {
         const { token } = this.#options;
         if (token !== undefined) headers.set("authorization", bearer(typeof token === "function" ? await token() : token));
-        const last = retries >= (this.#options.maxRetries ?? MAX_RETRIES);
+        const last = call.file?.isStream === true || retries >= (this.#options.maxRetries ?? MAX_RETRIES);
         let pause = Math.min(MAX_PAUSE_MS, 100 * 2 ** retries) * (0.5 + Math.random() / 2);
         try {
           // A put that is redirected may arrive as a read, and be answered as one.
-          const sent = new Request(url, { method, headers, signal, redirect: "manual", ...(body?.byteLength ? { body } : {}) });
+          const sent = new Request(url, { method, headers, signal, redirect: "manual", ...bodyOf(body, call.file) });
           const answer = await whole(await (this.#options.fetch ?? fetch)(sent));
           if (last || !(await mayRepeat(answer, call.repeatable))) return answer;
           pause = Math.max(pause, 1000 * (Number(answer.headers.get("retry-after")) || 0));
@@ -101,6 +108,12 @@ export class Transport {
       clearTimeout(timer);
     }
   }
+}
+
+/** Returns the body of an attempt, as options of a request. One that is a stream needs `duplex`, which the types lack. */
+function bodyOf(body: ArrayBuffer | undefined, file: FileBody | undefined): RequestInit {
+  if (file) return { body: file.open(), duplex: "half" } as RequestInit;
+  return body?.byteLength ? { body } : {};
 }
 
 /** Reads the answer to its end, unless it is a stream of events: a connection that is lost on the way counts as lost. */

@@ -21,6 +21,10 @@ export type Messages = MessageLike | readonly MessageLike[];
 export type MessageVersion = Schemas["MessageVersion"];
 export type PutAnswer = Schemas["PutAnswer"];
 
+export type ImportOptions = NonNullable<operations["post_import"]["parameters"]["query"]>;
+/** What an import did, and what it took the files for. */
+export type ImportReport = Schemas["ImportReport"];
+
 export type Filter = Schemas["Filter"];
 export type RecallOptions = Omit<Schemas["RecallOptions"], "query">;
 export type RecallInOptions = Omit<Schemas["RecallInOptions"], "query">;
@@ -64,7 +68,7 @@ export type ForgetRequest = Schemas["ForgetRequest"];
 /** What was forgotten, linked to the receipt before it by hashes. */
 export type Receipt = Schemas["Receipt"];
 /** All receipts, and whether they are sound. */
-export type Audit = Schemas["Audit"];
+export type Audit = Omit<Schemas["Audit"], "next">;
 
 export type NamespaceInfo = Schemas["NamespaceInfo"];
 export type NamespacesOptions = Omit<NonNullable<operations["get_namespaces"]["parameters"]["query"]>, "cursor">;

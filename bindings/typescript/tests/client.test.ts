@@ -322,6 +322,19 @@ describe("errors", () => {
     }
   });
 
+  test("say that a value has a BigInt, and where", async () => {
+    const ada = space();
+    const check = (call: Promise<unknown>, said: RegExp) => assert.rejects(call, (error) => error instanceof mnemon.InvalidArgumentError && said.test(error.message));
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = cycle;
+    const place = /\["chats"\]\[1\] is a BigInt.*String\(id\)/;
+    await check(ada.documents.put("k", { chats: [1, 2n] }), place);
+    await check(ada.put({ role: "user", content: "x", metadata: { chats: [1, 2n] } }), place);
+    await check(ada.put({ role: "user", content: "x", metadata: { chats: [1, 2n] } }, { idempotencyKey: "key" }), place);
+    await check(ada.documents.put("k", cycle), /circular/);
+    assert.equal((await ada.mnemon.namespaces({ prefix: ada.name }).toArray()).length, 0);
+  });
+
   test("say that a text has half of a character, and where", async () => {
     const ada = space();
     const check = (call: Promise<unknown>) => assert.rejects(call, (error) => error instanceof mnemon.InvalidArgumentError && /Rowing\W.*half of a surrogate pair/.test(error.message));
@@ -358,6 +371,71 @@ describe("errors", () => {
       for (let at = 0; at < 2; at++) assert.equal((await patient.recall("hello")).hits.length, 1);
     } finally {
       await other.stop();
+    }
+  });
+});
+
+describe("files of other programs", () => {
+  const chat = "[01.05.24, 09:30:00] Ada: The bridge is closed.\n[31.05.24, 09:31:00] Bob: Since when?\n";
+  const bytes = new TextEncoder().encode(chat);
+  const stream = (parts: readonly Uint8Array[]) =>
+    new ReadableStream<Uint8Array>({
+      start(controller) {
+        parts.forEach((part) => controller.enqueue(part));
+        controller.close();
+      },
+    });
+
+  test("are imported from a path, a Blob, bytes and a stream, and stored once", async () => {
+    const ada = space();
+    const path = join(server.folder, "_chat.txt");
+    writeFileSync(path, chat);
+    const first = await ada.importFile(path, { me: "Ada", time_zone: "Europe/Berlin", flush: true });
+    assert.deepEqual([first.new, first.formats, first.namespaces], [2, { whatsapp: 1 }, [ada.name]]);
+    const name = "_chat.txt";
+    for (const file of [path, new Blob([chat]), new File([chat], name), bytes, stream([bytes.slice(0, 40), bytes.slice(40)])]) {
+      const again = await ada.importFile(file, { name, me: "Ada", time_zone: "Europe/Berlin" });
+      assert.deepEqual([again.new, again.replaced, again.unchanged], [0, 0, 2]);
+    }
+    assert.equal((await ada.recall("What is closed?", { k: 1 })).hits[0]?.content, "The bridge is closed.");
+    const line = JSON.stringify({ namespace: ada.namespace("below").name, role: "user", content: "It opens at dusk." });
+    assert.deepEqual((await client.importFile(new Blob([line]))).namespaces, [`${ada.name}/below`]);
+  });
+
+  test("that are larger than other requests are sent while they are read", async () => {
+    const ada = space();
+    const path = join(server.folder, "large.jsonl");
+    const line = (at: number) => `${JSON.stringify({ role: "user", content: `${at}`, metadata: { long: "x".repeat(100_000) } })}\n`;
+    writeFileSync(path, Array.from({ length: 150 }, (_, at) => line(at)).join(""));
+    assert.equal((await ada.importFile(path)).new, 150);
+  });
+
+  test("that cannot be read say so", async () => {
+    const ada = space();
+    const check = (file: mnemon.FileLike, text: RegExp, Kind: new (...args: never[]) => Error = mnemon.InvalidFileError) =>
+      assert.rejects(ada.importFile(file), (error) => error instanceof Kind && text.test(error.message));
+    await check(new Blob(["no format at all"]), /no known format/);
+    await check(new Blob([]), /empty/, mnemon.InvalidArgumentError);
+    await check(join(server.folder, "none.txt"), /is no file/, mnemon.InvalidArgumentError);
+    await check(server.folder, /is no file/, mnemon.InvalidArgumentError);
+    await check(undefined as never, /the file is undefined/, mnemon.InvalidArgumentError);
+    const two = `${JSON.stringify({ role: "user", content: "one" })}\n{}\n`;
+    await check(new Blob([two]), /file:2.*1 messages before it are stored/s);
+    const report = await ada.importFile(new Blob([two]), { skip_bad: true });
+    assert.deepEqual([report.unchanged, report.skipped, report.notes.length], [1, 1, 1]);
+  });
+
+  test("are sent again after a lost connection, but a stream is not", async () => {
+    const proxy = await new Proxy(server.url).listen();
+    try {
+      const ada = new Mnemon({ url: proxy.url }).namespace(space().name);
+      proxy.fault = "answer";
+      assert.equal((await ada.importFile(bytes)).unchanged, 2);
+      proxy.fault = "answer";
+      await assert.rejects(ada.importFile(stream([bytes])), mnemon.ConnectionLostError);
+      assert.equal((await ada.info()).messages, 2);
+    } finally {
+      proxy.close();
     }
   });
 });

@@ -50,6 +50,22 @@ describe("openLocal", () => {
     await assert.rejects(small.namespace("users/ada").put(message), (error) => error instanceof TooLargeError && error.message.includes("8388608"));
   });
 
+  test("imports files over the socket, and starts the server for one", async () => {
+    const path = file("imported.redb");
+    const chat = join(folder, "_chat.txt");
+    writeFileSync(chat, "[01.05.24, 09:30:00] Ada: The bridge is closed.\n[31.05.24, 09:31:00] Bob: Since when?\n");
+    using memory = await openLocal(path);
+    const ada = memory.namespace("users/ada");
+    assert.deepEqual((await ada.importFile(chat)).formats, { whatsapp: 1 });
+    killServersOf(path);
+    assert.equal((await ada.importFile(chat)).unchanged, 2);
+    const large = join(folder, "large.jsonl");
+    writeFileSync(large, `${JSON.stringify({ role: "user", content: "x", metadata: { long: "x".repeat(1_000_000) } })}\n`.repeat(40));
+    assert.equal((await ada.importFile(large)).new, 40);
+    await assert.rejects(ada.importFile(new Blob(["no format at all"])), /no known format/);
+    assert.equal((await ada.info()).messages, 42);
+  });
+
   test("uses a server that runs already, as `mnemon mcp` does", async () => {
     const path = file("running.redb");
     const server = spawn(MNEMON, ["mcp", "--db", path], { stdio: ["pipe", "pipe", "ignore"] });

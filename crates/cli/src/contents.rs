@@ -3,7 +3,11 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use anyhow::ensure;
-use mnemon::{Error, Message, MessageVersion, Namespace, NamespaceCursor};
+use clap::builder::PossibleValuesParser;
+use mnemon::{
+    Error, Message, MessageVersion, Namespace, NamespaceCursor,
+    format::{FORMATS, Format as FileFormat},
+};
 use serde::Serialize;
 use serde_json::json;
 
@@ -113,9 +117,17 @@ pub(crate) struct GetArgs {
     /// with `mnemon serve --keep-versions` or by programs that keep versions.
     #[arg(long)]
     versions: bool,
+    /// Show the messages as one value of JSON in the format of a provider's API: of OpenAI's a list, and of the others the fields of a request.
+    #[arg(long, value_name = "FORMAT", value_parser = written_formats(), conflicts_with = "versions")]
+    to: Option<String>,
     /// The ids of messages.
     #[arg(required_unless_present = "session", value_name = "ID")]
     ids: Vec<String>,
+}
+
+/// The names of the formats that --to takes.
+fn written_formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name))
 }
 
 /// A line of a messages file.
@@ -150,7 +162,11 @@ pub(crate) fn get(args: &GetArgs, format: Format) -> anyhow::Result<Status> {
             found
         }
     };
-    for message in &messages {
+    let write = args.to.as_deref().and_then(FileFormat::named).and_then(|format| format.write);
+    if let Some(write) = write {
+        output::json(&write(&messages))?;
+    }
+    for message in messages.iter().filter(|_| write.is_none()) {
         let versions = args.versions.then(|| engine.blocking().versions(namespace, &message.id)).transpose()?;
         match format {
             Format::Json => output::json(&Line { namespace, message, versions: versions.as_deref() })?,

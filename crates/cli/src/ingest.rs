@@ -1,30 +1,37 @@
 //! `mnemon ingest`: messages of files are stored, embedded and indexed.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 
 use anyhow::{Context, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use mnemon::{
-    Config, Engine, Error, Language, Message, MessageLine, Namespace, Precision, PutReport,
-    format::{FORMATS, FileReader, Format as FileFormat, Found, ReadOptions, SourceFile, TimeZone},
+    Config, Engine, Error, Language, Message, Namespace, Precision, PutReport,
+    format::{
+        BadMessage, FORMATS, FileImport, Format as FileFormat, ImportReport, ImportTarget, MessageEdit, ReadOptions,
+        SourceFile,
+    },
+    message::TimeZone,
 };
 use mnemon_secrets::Secrets;
 use serde::Serialize;
 
 use crate::{
-    database,
-    input::{self, MessageReader},
+    database, input,
     output::{self, Format, counted},
     progress::{Progress, Total},
     usage::{DeviceOption, MemoryOptions, Status},
 };
 
-/// Messages per commit.
-const BATCH: usize = 512;
+/// The name that stands for the format which each file is found to have.
+const AUTO: &str = "auto";
 /// The format of files whose lines are messages.
 const OWN: &str = "mnemon";
 /// The most names of files that are shown.
@@ -66,7 +73,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     memory: MemoryOptions,
     /// The format of the files. auto: what each is found to have. See docs/import.md for all formats.
-    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
+    #[arg(long, value_name = "FORMAT", default_value = AUTO, value_parser = formats())]
     from: String,
     /// Store messages in this session whose format names none.
     #[arg(long, value_name = "ID")]
@@ -100,7 +107,7 @@ pub(crate) struct Args {
 fn formats() -> PossibleValuesParser {
     let formats = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.title));
     PossibleValuesParser::new(
-        [PossibleValue::new("auto").help("what each file is found to have")].into_iter().chain(formats),
+        [PossibleValue::new(AUTO).help("what each file is found to have")].into_iter().chain(formats),
     )
 }
 
@@ -174,6 +181,13 @@ struct Report {
     messages_per_second: f64,
 }
 
+impl From<&ImportReport> for Report {
+    fn from(import: &ImportReport) -> Self {
+        let ImportReport { new, replaced, unchanged, removed, skipped, .. } = *import;
+        Report { new, replaced, unchanged, removed, skipped, ..Report::default() }
+    }
+}
+
 impl Report {
     fn messages(&self) -> u64 {
         self.new + self.replaced + self.unchanged
@@ -199,24 +213,57 @@ fn ingest_all(engine: &Engine, args: &Args) -> anyhow::Result<Report> {
              database with `mnemon reindex --precision {given}`"
         );
     }
-    let started = Instant::now();
-    let (progress, with_language) = (Progress::new(), BTreeSet::new());
-    let (secrets, report) = (args.remove_secrets.then(Secrets::new), Report::default());
-    let mut ingest = Ingest { engine, args, secrets, progress, report, with_language, places: HashMap::new() };
+    let (started, progress) = (Instant::now(), Progress::new());
+    let removed = Arc::new(AtomicU64::new(0));
+    let Args { from, namespace, session, tool_output, me, time_zone, remove_secrets, .. } = args;
+    let options = ReadOptions {
+        tool_output: *tool_output,
+        namespace: namespace.clone(),
+        session: session.clone(),
+        me: me.clone(),
+        time_zone: time_zone.clone(),
+        edit: remove_secrets.then(|| without_secrets(Arc::clone(&removed))),
+        ..ReadOptions::default()
+    };
+    let mut import = FileImport::new(engine, options, FileFormat::named(from))?;
+    let mut ingest = Ingest {
+        engine,
+        args,
+        progress: &progress,
+        with_language: BTreeSet::new(),
+        bytes: 0,
+        before: 0,
+        messages: 0,
+        unknown: Vec::new(),
+        stopped: None,
+    };
     for file in &args.files {
-        let stopped = ingest.path(file);
+        let stopped = ingest.path(file, &mut import);
         // After a bad line too: the messages before it must be searchable.
-        let embedded = ingest.progress.embed(engine);
+        let embedded = progress.embed(engine);
         stopped?;
         embedded?;
     }
-    let Ingest { mut report, progress, .. } = ingest;
+    let mut report = Report::from(import.report());
+    report.secrets_removed = removed.load(Ordering::Relaxed);
     report.linked = args.link.link(engine, &progress)?;
     report.seconds = started.elapsed().as_secs_f64();
     let cache = engine.blocking().cache_stats().unwrap_or_default();
     (report.cache_hits, report.cache_misses) = (cache.hits, cache.misses);
     report.messages_per_second = report.messages() as f64 / report.seconds;
     Ok(report)
+}
+
+/// Returns the change of messages that replaces their secrets, and counts them.
+fn without_secrets(removed: Arc<AtomicU64>) -> MessageEdit {
+    let secrets = Secrets::new();
+    MessageEdit::new(move |message| {
+        let kinds = secrets.replace_in_message(message).map_err(|error| Error::InvalidMessage {
+            reason: format!("it is no message without its secrets: {error}"),
+        })?;
+        removed.fetch_add(kinds.len() as u64, Ordering::Relaxed);
+        Ok(())
+    })
 }
 
 /// Prints the report. It is an error if most lines were bad.
@@ -260,218 +307,118 @@ fn print(report: &Report, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A running ingest.
+/// How the command stores messages, and what it says meanwhile.
 struct Ingest<'a> {
     engine: &'a Engine,
     args: &'a Args,
-    /// Replaces the secrets in messages, if they are to be.
-    secrets: Option<Secrets>,
-    progress: Progress,
-    report: Report,
+    progress: &'a Progress,
     /// The namespaces whose language this command has set.
     with_language: BTreeSet<Namespace>,
-    /// The namespaces in which the sessions of folders are stored.
-    places: HashMap<(Namespace, String), Namespace>,
-}
-
-/// One file of a running ingest.
-struct IngestFile<'a, 'i> {
-    ingest: &'i mut Ingest<'a>,
-    name: String,
-    /// The size of the file; 0 if it is unknown.
+    /// The size of the present file; 0 if it is unknown. And the messages of the files before it.
     bytes: u64,
-    /// Messages of the files before this one.
     before: u64,
-    reader: MessageReader,
-    /// Messages that are not stored yet.
-    batch: Vec<(Namespace, Message)>,
+    messages: u64,
+    /// Files that are left out.
+    unknown: Vec<String>,
+    /// The bad line at which the command stops.
+    stopped: Option<anyhow::Error>,
 }
 
-impl Ingest<'_> {
-    /// Stores the messages of the files at a path, up to their end or the first error.
-    fn path(&mut self, path: &Path) -> anyhow::Result<()> {
-        let Args { from, session, tool_output, me, time_zone, .. } = self.args;
-        let (session, me, time_zone) = (session.clone(), me.clone(), time_zone.clone());
-        let options = ReadOptions { tool_output: *tool_output, session, me, time_zone };
-        let given = FileFormat::named(from);
-        let mut files = FileReader::new(options);
-        let mut source = input::source(path)?;
-        let (is_single, mut unknown) = (source.is_single(), Vec::new());
-        while let Some(mut file) = source.next_file()? {
-            match given.filter(|_| is_single).map_or_else(|| file.format(), |given| Ok(Some(given)))? {
-                Some(format) if given.is_none_or(|given| given.name == format.name) => {
-                    if given.is_none() && format.name != OWN {
-                        self.progress
-                            .note(&format!("{}: read as {}; --from names another format", file.name, format.name));
-                    }
-                    self.file(file, format, &mut files, is_single)?;
-                }
-                // Its errors name the other formats.
-                None if is_single => {
-                    let own = FileFormat::named(OWN).expect("it is in the table");
-                    self.file(file, own, &mut files, is_single)?;
-                }
-                _ => unknown.push(file.name.clone()),
-            }
-        }
-        if !unknown.is_empty() {
-            let shown = unknown[..unknown.len().min(SHOWN)].join(", ");
-            let more = if unknown.len() > SHOWN { ", ..." } else { "" };
-            let files = counted(unknown.len() as u64, "file");
-            let kind =
-                given.map_or("of no known format".to_owned(), |given| format!("not of the format {}", given.name));
-            self.progress.note(&format!("left out {files} {kind}: {shown}{more}"));
-        }
-        Ok(())
-    }
-
-    /// Stores the messages of a file, up to its end or the first error.
-    fn file(
-        &mut self,
-        file: SourceFile<'_>,
-        format: &'static FileFormat,
-        files: &mut FileReader,
-        is_single: bool,
-    ) -> anyhow::Result<()> {
-        self.progress.begin("storing", "messages", Total::Unknown);
-        let bytes = file.size;
-        let mut ingest = IngestFile {
-            name: file.name.clone(),
-            bytes,
-            before: self.report.messages(),
-            // A reader per file: of two equal lines in one file the second is another message; in another file it is
-            // the same one.
-            reader: MessageReader::new(self.args.namespace.clone()),
-            batch: Vec::with_capacity(BATCH),
-            ingest: self,
-        };
-        let stopped = files.read(format, file).try_for_each(|found| match found {
-            Ok(found) => ingest.take(found, format),
-            // The other files of the folder are no worse for it.
-            Err(error) if !is_single => ingest.skip(&or_other(error)),
-            Err(error) => Err(or_other(error)),
-        });
-        // After a bad line too.
-        ingest.put(bytes)?;
-        stopped
-    }
-}
-
-impl IngestFile<'_, '_> {
-    /// Takes all messages that were found together, or none if the command stops at one of them.
-    fn take(&mut self, found: Found, format: &FileFormat) -> anyhow::Result<()> {
-        for note in &found.notes {
-            self.ingest.progress.note(&format!("{}: {note}", self.name));
-        }
-        let mut messages = Vec::with_capacity(found.messages.len());
-        for line in found.messages {
-            let line = line.map_err(|error| if found.line == 1 { or_foreign(error, format) } else { error.into() });
-            let placed = line.and_then(|line| {
-                let line = self.kept_place(line, format)?;
-                self.place(line).with_context(|| format!("{}:{}", self.name, found.line))
-            });
-            match placed {
-                Ok(message) => messages.push(message),
-                Err(error) if self.ingest.args.skip_bad => self.skip(&error)?,
-                Err(error) => {
-                    let is_first = self.batch.is_empty() && self.ingest.report.messages() == 0;
-                    let stored = if is_first { "nothing was stored" } else { "all lines before it are stored" };
-                    return Err(error.context(format!(
-                        "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
-                         duplicated), or skip bad lines with --skip-bad"
-                    )));
-                }
-            }
-        }
-        self.batch.append(&mut messages);
-        self.remove(found.removed, format)?;
-        if self.batch.len() >= BATCH { self.put(found.bytes_read) } else { Ok(()) }
-    }
-
-    /// Leaves out a message, or what is left of a file.
-    fn skip(&mut self, error: &anyhow::Error) -> anyhow::Result<()> {
-        self.ingest.progress.note(&format!("skipped {error:#}"));
-        self.ingest.report.skipped += 1;
-        Ok(())
-    }
-
-    /// Gives a message of a folder that is gone the namespace in which it is stored already: while the folder was there, it
-    /// said which repository it was in.
-    fn kept_place(&mut self, mut line: MessageLine, format: &FileFormat) -> anyhow::Result<MessageLine> {
-        let is_placed = format.is_log() && self.ingest.args.namespace.is_none();
-        let Some(own) = line.namespace.clone().filter(|_| is_placed) else { return Ok(line) };
-        let key = (own, line.message.session.clone());
-        if !self.ingest.places.contains_key(&key) {
-            let labels: Vec<String> = key.0.labels().map(|label| label.into_owned()).collect();
-            let folder: PathBuf = std::iter::once("/".to_owned()).chain(labels.iter().skip(1).cloned()).collect();
-            let mut place = key.0.clone();
-            if !folder.exists() {
-                for end in (2..labels.len()).rev() {
-                    let ancestor = Namespace::from_labels(&labels[..end])?;
-                    if self.ingest.engine.blocking().get(&ancestor, &line.message.id)?.is_some() {
-                        place = ancestor;
-                        break;
-                    }
-                }
-            }
-            self.ingest.places.insert(key.clone(), place);
-        }
-        line.namespace = self.ingest.places.get(&key).cloned();
-        Ok(line)
-    }
-
-    /// Deletes messages that were taken back, if an earlier ingest of the file stored them.
-    fn remove(&mut self, lines: Vec<MessageLine>, format: &FileFormat) -> anyhow::Result<()> {
-        for line in lines {
-            let line = self.kept_place(line, format)?;
-            let (namespace, message) = self.reader.place(line)?;
-            self.ingest.report.removed += self.ingest.engine.blocking().delete(&namespace, vec![message.id])?;
-        }
-        Ok(())
-    }
-
-    /// Returns a message with its namespace, and without its secrets if they are to be removed.
-    fn place(&mut self, mut line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
-        if let Some(secrets) = &self.ingest.secrets {
-            let removed = secrets.replace_in_message(&mut line.message)?.len();
-            self.ingest.report.secrets_removed += removed as u64;
-        }
-        self.reader.place(line)
-    }
-
-    /// Stores the batch, in one commit.
-    fn put(&mut self, bytes_read: u64) -> anyhow::Result<()> {
-        let Ingest { engine, args, progress, report, with_language, .. } = &mut *self.ingest;
-        if let Some(language) = args.language {
-            for (namespace, _) in &self.batch {
+impl ImportTarget for Ingest<'_> {
+    fn put(&mut self, messages: Vec<(Namespace, Message)>) -> mnemon::Result<PutReport> {
+        if let Some(language) = self.args.language {
+            for (namespace, _) in &messages {
                 // Before the messages are stored: a later change of the language analyses them again.
-                if !with_language.contains(namespace) {
-                    engine.blocking().set_language(namespace, language)?;
-                    with_language.insert(namespace.clone());
+                if !self.with_language.contains(namespace) {
+                    self.engine.blocking().set_language(namespace, language)?;
+                    self.with_language.insert(namespace.clone());
                 }
             }
         }
-        let PutReport { new, replaced, unchanged, .. } = engine.blocking().put_all(std::mem::take(&mut self.batch))?;
-        report.new += new;
-        report.replaced += replaced;
-        report.unchanged += unchanged;
-        let done = report.messages() - self.before;
+        self.engine.blocking().put_all(messages)
+    }
+
+    fn delete(&mut self, namespace: &Namespace, id: String) -> mnemon::Result<u64> {
+        self.engine.blocking().delete(namespace, vec![id])
+    }
+
+    fn bad(&mut self, bad: BadMessage) -> mnemon::Result<()> {
+        let BadMessage { error, format, line, needs_namespace, is_rest_of_file, .. } = bad;
+        if is_rest_of_file || self.args.skip_bad {
+            let error = if is_rest_of_file { or_other(error) } else { error.into() };
+            self.progress.note(&format!("skipped {error:#}"));
+            return Ok(());
+        }
+        self.stopped = Some(match line {
+            _ if needs_namespace => anyhow!("{error}: give --namespace"),
+            1 => or_foreign(&error, format),
+            _ => anyhow!("{error}"),
+        });
+        Err(error)
+    }
+
+    fn begin(&mut self, file: &SourceFile<'_>, format: Option<&'static FileFormat>) -> mnemon::Result<()> {
+        match format {
+            None => self.unknown.push(file.name.clone()),
+            Some(format) => {
+                if self.args.from == AUTO && format.name != OWN {
+                    self.progress.note(&format!("{}: read as {}; --from names another format", file.name, format.name));
+                }
+                self.progress.begin("storing", "messages", Total::Unknown);
+                (self.bytes, self.before) = (file.size, self.messages);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, file: &str, note: &str) {
+        self.progress.note(&format!("{file}: {note}"));
+    }
+
+    fn progress(&mut self, messages: u64, bytes_read: u64) {
+        self.messages = messages;
+        let done = messages - self.before;
         // The sizes of stdin and of what is decompressed are unknown.
         let share = bytes_read as f64 / self.bytes as f64;
         let total = match self.bytes >= bytes_read.max(1) {
             true => Total::Estimated((done as f64 / share).round() as u64),
             false => Total::Unknown,
         };
-        progress.set(done, total);
-        Ok(())
+        self.progress.set(done, total);
+    }
+}
+
+impl Ingest<'_> {
+    /// Stores the messages of the files at a path, up to their end or the first error.
+    fn path(&mut self, path: &Path, import: &mut FileImport<'_>) -> anyhow::Result<()> {
+        let ended = import.run(&mut input::source(path)?, self);
+        let unknown = std::mem::take(&mut self.unknown);
+        if !unknown.is_empty() {
+            let shown = unknown[..unknown.len().min(SHOWN)].join(", ");
+            let more = if unknown.len() > SHOWN { ", ..." } else { "" };
+            let files = counted(unknown.len() as u64, "file");
+            let kind = match &*self.args.from {
+                AUTO => "of no known format".to_owned(),
+                given => format!("not of the format {given}"),
+            };
+            self.progress.note(&format!("left out {files} {kind}: {shown}{more}"));
+        }
+        let Err(error) = ended else { return Ok(()) };
+        let Some(stopped) = self.stopped.take() else { return Err(or_other(error)) };
+        let stored =
+            if import.report().messages() == 0 { "nothing was stored" } else { "all lines before it are stored" };
+        Err(stopped.context(format!(
+            "stopped at this line; {stored}. Correct the line and ingest the file again (stored messages are not \
+             duplicated), or skip bad lines with --skip-bad"
+        )))
     }
 }
 
 /// Adds the remedy to an error in the first line of a file of mnemon's format, which may be of another system.
-fn or_foreign(error: Error, format: &FileFormat) -> anyhow::Error {
+fn or_foreign(error: &Error, format: &FileFormat) -> anyhow::Error {
     match format.name {
         OWN => anyhow!("{error}; a file of another system is read with --from {}", names()),
-        _ => error.into(),
+        _ => anyhow!("{error}"),
     }
 }
 

@@ -4,7 +4,6 @@
 //! replaces it.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io::{self, BufRead, BufReader, Read},
     path::Path,
@@ -14,12 +13,11 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use mnemon::{
     Message, MessageLine, Namespace,
-    format::{Source, decompressed},
+    format::{FileReader, Format, ReadOptions, Source, decompressed},
 };
 use same_file::Handle;
 use serde::Deserialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 /// The most bytes of a line: more than any valid message has with all its escapes. A file without line breaks must not
 /// fill the memory.
@@ -157,49 +155,6 @@ pub(crate) fn lines_of<R: Read>(reader: R, path: &Path) -> impl Iterator<Item = 
     })
 }
 
-/// Parses lines into messages that have a namespace and an id.
-#[derive(Default)]
-pub(crate) struct MessageReader {
-    /// Replaces the namespaces that the lines name.
-    pub(crate) namespace: Option<Namespace>,
-    /// Number of times that each message without an id was seen: two equal lines are two messages.
-    seen: HashMap<[u8; 32], u32>,
-}
-
-impl MessageReader {
-    pub(crate) fn new(namespace: Option<Namespace>) -> Self {
-        MessageReader { namespace, seen: HashMap::new() }
-    }
-
-    /// Parses a line, as [`MessageReader::place`] returns it.
-    pub(crate) fn parse(&mut self, line: &str) -> anyhow::Result<(Namespace, Message)> {
-        self.place(MessageLine::parse(line)?)
-    }
-
-    /// Returns a message with its namespace. A message without an id gets one computed from its content, so that
-    /// ingesting a file again adds nothing.
-    pub(crate) fn place(&mut self, line: MessageLine) -> anyhow::Result<(Namespace, Message)> {
-        let MessageLine { namespace, mut message, has_id } = line;
-        let namespace = self
-            .namespace
-            .clone()
-            .or(namespace)
-            .context("no namespace: the line names none, and --namespace was not given")?;
-        if !has_id {
-            let mut hasher = Sha256::new();
-            let blank = message.clone().with_id("");
-            hasher.update(serde_json::to_vec(&(&namespace, blank))?);
-            let hash: [u8; 32] = hasher.clone().finalize().into();
-            let count = self.seen.entry(hash).or_default();
-            hasher.update(count.to_le_bytes());
-            *count += 1;
-            let bytes: [u8; 32] = hasher.finalize().into();
-            message.id = uuid::Uuid::new_v8(bytes[..16].try_into().expect("16 of 32")).to_string();
-        }
-        Ok((namespace, message))
-    }
-}
-
 /// Reads all messages of a file; the first bad line is an error.
 pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
     messages_of(open(path)?, path)
@@ -207,8 +162,22 @@ pub(crate) fn messages(path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>>
 
 /// Same as [`messages`], of a reader. Errors name the path.
 pub(crate) fn messages_of(reader: impl Read, path: &Path) -> anyhow::Result<Vec<(Namespace, Message)>> {
-    let mut lines = MessageReader::default();
-    parse_all(reader, path, |text| lines.parse(text))
+    let own = Format::named("mnemon").expect("it is in the table");
+    let (mut source, mut messages) = (Source::stream(&path.display().to_string(), reader)?, Vec::new());
+    let mut files = FileReader::new(ReadOptions::default());
+    while let Some(file) = source.next_file()? {
+        let name = file.name.clone();
+        for found in files.read(own, file) {
+            let found = found?;
+            for line in found.messages {
+                let MessageLine { namespace, message, .. } = line?;
+                let namespace =
+                    namespace.with_context(|| format!("{name}:{}: no namespace: the line names none", found.line))?;
+                messages.push((namespace, message));
+            }
+        }
+    }
+    Ok(messages)
 }
 
 /// A line of a file of labelled questions.

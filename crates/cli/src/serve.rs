@@ -84,6 +84,9 @@ pub(crate) struct Args {
     /// Bytes of the body of a request. Default: 8388608; with --private 33554432, in which a message of the greatest size fits.
     #[arg(long, value_name = "BYTES", value_parser = usage::within(1024..=1 << 30))]
     max_body: Option<usize>,
+    /// Bytes of a file that a client imports. Decompressed, it may have eight times as many.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1024..=1 << 40))]
+    max_import: u64,
     /// Seconds that the body of a request may take, and then the request itself. A reindex, a backup and a forget may
     /// take longer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
@@ -178,6 +181,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
             max_connections: args.max_connections,
             max_requests: args.max_requests,
             max_body: args.max_body.unwrap_or(if args.private { json_rpc::MAX_LINE } else { 8 << 20 }),
+            max_import: args.max_import,
             request_timeout: Duration::from_secs(args.request_timeout),
             rate: args.rate,
         },

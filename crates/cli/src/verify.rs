@@ -20,7 +20,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     db: PathBuf,
     /// Print the number and the id of the last commit, and check nothing else. With an ANCHOR, which was printed before,
-    /// exit with status 3 if the database is an older copy, or another one.
+    /// exit with status 3 if the database does not have that commit: it is an older copy, or another one.
     #[arg(long, value_name = "ANCHOR", num_args = 0..=1)]
     head: Option<Option<Anchor>>,
     /// Write what this copy of a shared database had and the database lost, in a fail-over or by a restore, to this file, and
@@ -73,16 +73,20 @@ pub(crate) fn verify(args: &VerifyArgs, format: Format) -> anyhow::Result<Status
 
 /// Prints the anchor of the last commit, and compares it with one that is expected.
 fn head(db: &Path, expected: Option<Anchor>, format: Format) -> anyhow::Result<Status> {
-    let found = database::file(db)?.anchor()?;
-    let is_newer = expected.is_none_or(|expected| found.may_follow(expected));
+    let file = database::file(db)?;
+    let has_expected = expected.map_or(Ok(true), |expected| file.has_commit(expected))?;
+    let last = file.anchor()?.to_string();
     match format {
-        Format::Json => output::json(&json!({ "head": found.to_string(), "is_older": !is_newer }))?,
-        Format::Text => output::line(&found.to_string())?,
+        Format::Json => output::json(&json!({ "head": last, "has_anchor": has_expected }))?,
+        Format::Text => output::line(&last)?,
     }
-    if let Some(expected) = expected.filter(|_| !is_newer) {
-        output::note(format!("{expected} is not in {}: it is an older copy, or another database", db.display()));
+    if let Some(expected) = expected.filter(|_| !has_expected) {
+        output::note(format!(
+            "{expected} is not in {}: it is an older copy, also if it got other commits since, or another database",
+            db.display()
+        ));
     }
-    Ok(Status::of_check(is_newer))
+    Ok(Status::of_check(has_expected))
 }
 
 /// Write a consistent copy of a database to a new file, without its free space.

@@ -17,12 +17,16 @@ use std::{
     time::Duration,
 };
 
-use axum::http::HeaderValue;
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
 use mnemon::{
     Document, DocumentSearch, Engine, Error, Forget, Hits, Message, MessageTokenCounter, Namespace,
     PerPartTokenCounter, PutReport, Query, ReadBudget, Receipt, Scope,
     document::{DocumentOperation, DocumentOutcome},
 };
+use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +37,7 @@ use crate::{
     idempotency::Answers,
     problem::Problem,
     secrets::SecretRemoval,
-    sent::Readers,
+    sent::{self, Readers},
     settings::{Limits, Settings},
     telemetry::Metrics,
 };
@@ -43,6 +47,9 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// Bodies of the greatest size that are worked on at a time. Their values take many times the bytes of the bodies.
 const BODIES: usize = 8;
+
+/// Files that are imported at a time.
+const IMPORTS: usize = 4;
 
 /// The most bytes of an answer, counted while it is gathered. A single message or document that is larger is an answer.
 const MAX_ANSWER: usize = 32 << 20;
@@ -72,6 +79,8 @@ pub(crate) struct App {
     pub(crate) slow_requests: Semaphore,
     /// Places for puts that wait until all pending texts are embedded.
     flushes: Semaphore,
+    /// Places for imports of files.
+    pub(crate) imports: Arc<Semaphore>,
     /// Clients whose bodies are being read.
     pub(crate) bodies: Arc<Crowd>,
     /// Bytes left for the larger bodies that are worked on at a time.
@@ -92,6 +101,8 @@ pub(crate) struct App {
     recalls: Semaphore,
     /// Places for recalls with heavy filters.
     heavy_recalls: Arc<Semaphore>,
+    /// Places for large answers that are being written.
+    large_answers: Arc<Semaphore>,
     connections: AtomicUsize,
 }
 
@@ -123,6 +134,7 @@ impl App {
             requests: Semaphore::new(limits.max_requests),
             slow_requests: Semaphore::new(limits.max_slow()),
             flushes: Semaphore::new(limits.max_requests.div_ceil(2)),
+            imports: Arc::new(Semaphore::new(IMPORTS)),
             bodies: Crowd::new(limits.max_bodies()),
             body_bytes: Semaphore::new(BODIES * limits.max_body),
             answers_in_work: ReadBudget::new(MAX_ANSWERS),
@@ -134,6 +146,7 @@ impl App {
             serves_fixture: settings.conformance_fixture,
             recalls: Semaphore::new(processors),
             heavy_recalls: Arc::new(Semaphore::new(processors.div_ceil(2))),
+            large_answers: Arc::new(Semaphore::new(processors.div_ceil(2))),
             connections: AtomicUsize::new(0),
         }
     }
@@ -148,6 +161,29 @@ impl App {
         self.answers_in_work.share(MAX_ANSWER)
     }
 
+    /// Writes an answer as JSON. A large one is written on a thread on which no request waits, and half of the processors write such
+    /// answers at most. What the reader has taken of the bytes of answers is given back when this is done.
+    pub(crate) async fn json<T: Serialize + Send + 'static>(
+        &self,
+        reader: Engine,
+        answer: T,
+    ) -> Result<Response, Problem> {
+        let mut small = vec![0; sent::SMALL];
+        let mut rest = &mut small[..];
+        let written = serde_json::to_writer(&mut rest, &answer);
+        let length = sent::SMALL - rest.len();
+        small.truncate(length);
+        if written.is_err() {
+            let place = Arc::clone(&self.large_answers).acquire_owned().await.expect("the semaphore is never closed");
+            let write = move || {
+                let _until_written = (place, reader);
+                Ok(serde_json::to_vec(&answer).expect("an answer has a form in JSON"))
+            };
+            small = blocking(write).await?;
+        }
+        Ok(([(header::CONTENT_TYPE, "application/json")], small).into_response())
+    }
+
     /// Stores messages. Where a model forms memories it is given the new ones, as batches of their sessions.
     pub(crate) async fn put(&self, namespace: &Namespace, messages: Vec<Message>) -> Result<PutReport, Problem> {
         let Some(tokens) = self.formation.batch_tokens(namespace) else {
@@ -155,7 +191,30 @@ impl App {
         };
         let sessions = messages.iter().map(|message| (namespace.clone(), message.session.clone())).collect();
         let look = Look::when_stored(&self.formation, sessions);
-        look.after(self.engine.put_in_batches(namespace, lists(messages, tokens)).await)
+        Ok(look.after(self.engine.put_in_batches(namespace, lists(messages, tokens)).await)?)
+    }
+
+    /// Stores messages of several namespaces, on the calling thread. The model is given new messages as by [`App::put`], and
+    /// where one forms memories, the messages of each namespace are a commit of their own.
+    pub(crate) fn put_here(&self, messages: Vec<(Namespace, Message)>) -> mnemon::Result<PutReport> {
+        let engine = self.engine.blocking();
+        let (formed, others): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|(namespace, _)| self.formation.batch_tokens(namespace).is_some());
+        let mut report = if others.is_empty() { PutReport::default() } else { engine.put_all(others)? };
+        let mut by_namespace: BTreeMap<Namespace, Vec<Message>> = BTreeMap::new();
+        for (namespace, message) in formed {
+            by_namespace.entry(namespace).or_default().push(message);
+        }
+        for (namespace, messages) in by_namespace {
+            let Some(tokens) = self.formation.batch_tokens(&namespace) else { continue };
+            let sessions = messages.iter().map(|message| (namespace.clone(), message.session.clone())).collect();
+            let look = Look::when_stored(&self.formation, sessions);
+            let put = look.after(engine.put_in_batches(&namespace, lists(messages, tokens)))?;
+            report.new += put.new;
+            report.replaced += put.replaced;
+            report.unchanged += put.unchanged;
+        }
+        Ok(report)
     }
 
     /// Runs a batch of operations on documents and messages. The model is given new messages as by [`App::put`].
@@ -173,7 +232,7 @@ impl App {
             *operation = DocumentOperation::PutInBatches { namespace, lists: lists(messages, tokens) };
         }
         let look = Look::when_stored(&self.formation, sessions);
-        look.after(reader.document_batch(operations).await)
+        Ok(look.after(reader.document_batch(operations).await)?)
     }
 
     /// Forgets, and has the blocks whose states were dropped make them again.
@@ -318,12 +377,12 @@ impl<'a> Look<'a> {
     }
 
     /// Takes the result of storing the messages: the model looks at once, or not at all if they were refused.
-    fn after<T>(mut self, stored: mnemon::Result<T>) -> Result<T, Problem> {
+    fn after<T>(mut self, stored: mnemon::Result<T>) -> mnemon::Result<T> {
         match stored.is_ok() {
             true => self.delay = Duration::ZERO,
             false => self.sessions.clear(),
         }
-        Ok(stored?)
+        stored
     }
 }
 

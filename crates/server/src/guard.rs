@@ -33,6 +33,8 @@ use crate::{
 /// Routes without a token, because they say nothing about memories: the probes, and the page, which asks its user for one.
 const OPEN: [&str; 3] = ["/", HEALTH, "/ready"];
 const HEALTH: &str = "/health";
+/// Routes of `/v1` whose body is a file, of any size. They read it themselves, while they work on it.
+pub(crate) const FILE_PATHS: [&str; 2] = ["/import", "/namespaces/{namespace}/import"];
 /// Bodies up to this size do not count among the bytes of bodies that are worked on at a time.
 const SMALL_BODY: usize = 64 << 10;
 /// How much of a body that is too large is taken before the answer, in bodies of the greatest size.
@@ -67,7 +69,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(span.clone());
-            match with_body(&app, request).await {
+            let takes_file = FILE_PATHS.iter().any(|path| route.strip_prefix("/v1") == Some(path));
+            let request = if takes_file { Ok((request, None)) } else { with_body(&app, request).await };
+            match request {
                 Ok((request, _bytes)) => next.run(request).instrument(span.clone()).await,
                 Err(problem) => problem.into_response(),
             }
@@ -193,7 +197,7 @@ async fn read(body: Body, max: usize) -> Result<Bytes, Problem> {
 }
 
 /// Takes more of a body that is refused: a client whose connection is closed while it sends sees no answer.
-async fn skip(mut chunks: BodyDataStream, mut most: usize) {
+pub(crate) async fn skip(mut chunks: BodyDataStream, mut most: usize) {
     while let Ok(Some(Ok(chunk))) = tokio::time::timeout(PAUSE, chunks.next()).await
         && let Some(rest) = most.checked_sub(chunk.len())
     {

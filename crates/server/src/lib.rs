@@ -6,7 +6,7 @@
 //! 1. `listen` accepts the connection, bounds how many there are, and reads the head of the request. `socket` does so for
 //!    clients of the Unix socket, who are the owner, and speak HTTP or MCP.
 //! 2. `guard` checks the host, finds the caller of the token, and takes the request from its rate (`access`). It reads the
-//!    body within its limits.
+//!    body within its limits; a file, which may be larger, is read by its route.
 //! 3. The route requires a right of the caller, and a place among the requests that run (`app`). A long request takes one
 //!    of the places for those; any other has a limit of time. A change under `/v1` that was answered before gets the same
 //!    answer, if it has the same `Idempotency-Key` (`idempotency`).
@@ -263,9 +263,11 @@ fn router(app: &Arc<App>) -> Router {
         if route.body.is_none() {
             handler = handler.route_layer(middleware::from_fn(guard::without_body));
         }
-        handler = match route.is_long {
-            true => handler.route_layer(slow.clone()),
-            false => handler.route_layer(within_time.clone()).route_layer(fast.clone()),
+        handler = match (route.takes_file, route.is_long) {
+            // It has places of its own, because its client may be slow.
+            (true, _) => handler,
+            (_, true) => handler.route_layer(slow.clone()),
+            (_, false) => handler.route_layer(within_time.clone()).route_layer(fast.clone()),
         };
         if let Some(right) = route.right {
             let require = move |request, next| guard::require(right, request, next);

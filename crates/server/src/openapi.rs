@@ -139,7 +139,8 @@ fn operation(route: &Route, read: &mut SchemaGenerator, written: &mut SchemaGene
         operation["responses"][statuses] = json!({ "$ref": "#/components/responses/Problem" });
     }
     if let Some(body) = route.body {
-        operation["requestBody"] = json!({ "required": true, "content": content(body, "application/json", read) });
+        let media_type = if route.takes_file { "application/octet-stream" } else { "application/json" };
+        operation["requestBody"] = json!({ "required": true, "content": content(body, media_type, read) });
     }
     operation
 }

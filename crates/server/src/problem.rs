@@ -85,6 +85,14 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
     }
 
+    pub(crate) fn file_too_large(max_import: u64) -> Self {
+        let detail = format!(
+            "the file has more than {max_import} bytes; start the server with a greater --max-import, or have whoever runs it import \
+             the file with `mnemon ingest`"
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    }
+
     pub(crate) fn slow_body() -> Self {
         let detail = "the body of the request did not come in time; repeat the request, and send it at once";
         Self::new(StatusCode::REQUEST_TIMEOUT, "slow-body", detail)
@@ -113,6 +121,7 @@ impl From<Error> for Problem {
             Error::InvalidQuery { .. } => (StatusCode::BAD_REQUEST, "invalid-query"),
             Error::InvalidFilter { .. } => (StatusCode::BAD_REQUEST, "invalid-filter"),
             Error::InvalidConfig { .. } => (StatusCode::BAD_REQUEST, "invalid-config"),
+            Error::InvalidFile { .. } | Error::OtherFormat { .. } => (StatusCode::BAD_REQUEST, "invalid-file"),
             Error::SessionNotFound { .. } | Error::CheckpointNotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
             Error::SessionExists { .. } => (StatusCode::CONFLICT, "session-exists"),
             Error::DocumentChanged { .. } => (StatusCode::CONFLICT, "document-changed"),

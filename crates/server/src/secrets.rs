@@ -2,9 +2,11 @@
 //!
 //! Everything stored came in a request or is an answer of the language model. A request over HTTP passes `guard`, a call of a
 //! tool over the socket passes `mcp`, and an answer of the model passes `formation::usage`, before anything else is done
-//! with it. So no secret is stored, searched, noted in the journal or given to a model.
+//! with it. The messages of a file that is imported pass `v1::import` one by one. So no secret is stored, searched, noted in the journal or given to a model.
 
-use mnemon::{Error, Message};
+use std::sync::Arc;
+
+use mnemon::{Error, Message, format::MessageEdit};
 use mnemon_secrets::Secrets;
 use serde_json::Value;
 
@@ -63,6 +65,18 @@ impl SecretRemoval {
         })?;
         self.count(kinds);
         Ok(())
+    }
+
+    /// Returns the change of messages of imported files that replaces their secrets.
+    pub(crate) fn of_files(self: &Arc<Self>) -> MessageEdit {
+        let removal = Arc::clone(self);
+        MessageEdit::new(move |message| {
+            let kinds = removal.secrets.replace_in_message(message).map_err(|error| Error::InvalidMessage {
+                reason: format!("it is no message without its secrets: {error}"),
+            })?;
+            removal.count(kinds);
+            Ok(())
+        })
     }
 
     fn count(&self, kinds: Vec<&'static str>) -> bool {

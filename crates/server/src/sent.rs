@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::problem::Problem;
 
 /// Answers up to this size do not count.
-const SMALL: usize = 64 << 10;
+pub(crate) const SMALL: usize = 64 << 10;
 /// Bytes that are handed to the connection at a time.
 const PIECE: usize = 64 << 10;
 /// The time after which a client that reads nothing may lose its connection.

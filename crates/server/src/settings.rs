@@ -89,6 +89,9 @@ pub struct Limits {
     pub max_requests: usize,
     /// The most bytes that the body of a request may have. A larger one is answered with 413.
     pub max_body: usize,
+    /// The most bytes that a file may have that is imported. A larger one is answered with 413. Decompressed, it may have
+    /// eight times as many.
+    pub max_import: u64,
     /// The time in which the body of a request must come, and after that the time that the request may take. A slow
     /// request, such as a reindex, a backup or a forget, may take longer.
     pub request_timeout: Duration,

@@ -75,7 +75,13 @@ impl Note {
             }
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);
-            let file = options.open(&path).with_context(name)?;
+            let file = options.open(&path).with_context(|| {
+                let folder = path.parent().unwrap_or(&path).display();
+                format!(
+                    "a server notes its socket beside the database, and cannot write into the folder {folder}; let its user write there, or \
+                     move the database"
+                )
+            })?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

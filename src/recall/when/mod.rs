@@ -58,10 +58,10 @@ mod words;
 
 use std::ops::Range;
 
-use jiff::{civil::DateTime, tz::Offset};
+use jiff::civil::DateTime;
 
 use self::{phrases::Bounds, reader::Reader, words::Words};
-use crate::message::Timestamp;
+use crate::message::{TimeZone, Timestamp};
 
 /// A span of time, from one moment to before another.
 ///
@@ -108,14 +108,12 @@ pub struct TimeExpression {
 /// # Ok::<(), mnemon::Error>(())
 /// ```
 pub fn time_expressions(text: &str, now: Timestamp) -> Vec<TimeExpression> {
-    time_expressions_at_offset(text, now, 0)
+    time_expressions_in(text, now, &TimeZone::utc())
 }
 
-/// Same as [`time_expressions`], with days that begin at midnight at this offset east of UTC in minutes: 120 for
-/// `+02:00`, -300 for `-05:00`.
-pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes: i16) -> Vec<TimeExpression> {
-    let offset = i64::from(utc_offset_minutes) * 60_000_000;
-    let Some(now) = local(now, offset) else { return Vec::new() };
+/// Same as [`time_expressions`], with the days of a time zone.
+pub fn time_expressions_in(text: &str, now: Timestamp, zone: &TimeZone) -> Vec<TimeExpression> {
+    let Some(now) = zone.local(now) else { return Vec::new() };
     let reader = Reader::new(Words::of(text), now);
     let mut found = Vec::new();
     let mut at = 0;
@@ -124,7 +122,7 @@ pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes
             at += 1;
             continue;
         };
-        if let Some(span) = bounds.and_then(|bounds| span(bounds, offset)) {
+        if let Some(span) = bounds.and_then(|bounds| span(bounds, zone)) {
             found.push(TimeExpression { span, range: reader.words.bytes(at, next) });
         }
         at = next;
@@ -132,15 +130,9 @@ pub fn time_expressions_at_offset(text: &str, now: Timestamp, utc_offset_minutes
     found
 }
 
-/// The local date and time `offset` microseconds east of UTC.
-fn local(time: Timestamp, offset: i64) -> Option<DateTime> {
-    let micros = time.as_micros().checked_add(offset)?;
-    Some(Offset::UTC.to_datetime(jiff::Timestamp::from_microsecond(micros).ok()?))
-}
-
-fn span(bounds: Bounds, offset: i64) -> Option<TimeSpan> {
+fn span(bounds: Bounds, zone: &TimeZone) -> Option<TimeSpan> {
     let moment = |time: Option<DateTime>, open: jiff::Timestamp| match time {
-        Some(time) => Timestamp::from_micros(Offset::UTC.to_timestamp(time).ok()?.as_microsecond() - offset),
+        Some(time) => zone.moment(time),
         None => Timestamp::from_micros(micros(open)),
     };
     let since = moment(bounds.since, jiff::Timestamp::MIN)?;

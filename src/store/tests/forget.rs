@@ -21,16 +21,26 @@ fn a_chain_that_was_tampered_with_is_found() {
     for _ in 0..4 {
         store.write(|t| t.audit().record_purge(0)).unwrap();
     }
-    assert!(store.read().unwrap().audit().read().unwrap().is_sound());
+    assert!(store.read().unwrap().audit().read(0..u64::MAX).unwrap().is_sound());
     assert_eq!(store.verify().unwrap().problems, [""; 0]);
     store.write(|t| t.tables().table(AUDIT)?.remove(1).map(drop)).unwrap();
-    let audit = store.read().unwrap().audit().read().unwrap();
+    let audit = store.read().unwrap().audit().read(0..u64::MAX).unwrap();
     assert!(audit.problems.iter().any(|problem| problem.contains("entry 1 is missing")), "{audit:?}");
     assert_eq!(audit.entries.len(), 3);
     assert!(!store.verify().unwrap().problems.is_empty());
     // An entry that does not decode, and one more at the end.
     store.write(|t| t.tables().table(AUDIT)?.insert(1, b"xxxx".as_slice()).map(drop)).unwrap();
-    assert!(store.read().unwrap().audit().read().unwrap().problems.iter().any(|problem| problem.contains("read")));
+    assert!(
+        store
+            .read()
+            .unwrap()
+            .audit()
+            .read(0..u64::MAX)
+            .unwrap()
+            .problems
+            .iter()
+            .any(|problem| problem.contains("read"))
+    );
 }
 
 #[test]

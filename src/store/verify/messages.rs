@@ -13,6 +13,7 @@ use crate::{
         message_record::MessageRecord,
         row_layout::RowMeta,
         schema::*,
+        superseded::superseded_by,
         tables::{ReadableTable, Tables},
     },
 };
@@ -34,6 +35,7 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
     let history = tables.table(HISTORY)?;
     let expiry = tables.table(MESSAGE_EXPIRY)?;
     let mut expiring: BTreeSet<(i64, (u32, u64))> = BTreeSet::new();
+    let mut superseding: BTreeSet<(u32, u64, String)> = BTreeSet::new();
     let mut namespaces: HashMap<u32, (String, NamespaceRecord, u64)> = HashMap::new();
     for entry in tables.table(NAMESPACES)?.iter()? {
         let (name, value) = entry?;
@@ -93,6 +95,7 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         if position.is_none() {
             report.problem(named("it is not in the history of its session"));
         }
+        superseding.extend(superseded_by(&record).into_iter().map(|id| (namespace, seq, id)));
         let revision = record.revision;
         match record.clone().message() {
             Err(error) => report.problem(named(&error.to_string())),
@@ -129,6 +132,14 @@ pub(super) fn verify(tables: &ReadTransaction, report: &mut VerifyReport) -> Res
         }
         if !messages.contains_key(&(namespace, seq)) {
             report.problem(named("the message does not exist"));
+        }
+    }
+    // Messages of files before 0.2.0 may say so without being noted: the key in the metadata was the application's.
+    for entry in tables.table(SUPERSEDES)?.iter()? {
+        let (key, _) = entry?;
+        let (namespace, seq, id) = key.value();
+        if !superseding.contains(&(namespace, seq, id.to_owned())) {
+            report.problem(format!("message {seq} of namespace {namespace} does not supersede {id:?}, as is noted"));
         }
     }
     if expiry.len()? != expiring.len() as u64 {

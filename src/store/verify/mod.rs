@@ -43,7 +43,7 @@ pub(super) fn verify(tables: &ReadTransaction) -> Result<VerifyReport> {
         report.problem(format!("{previous} generations are kept as the previous one instead of at most one"));
     }
     sessions::verify(tables, &mut report)?;
-    for problem in AuditLog(tables).read()?.problems {
+    for problem in AuditLog(tables).read(0..0)?.problems {
         report.problem(format!("the audit: {problem}"));
     }
     report.lost = tables.table(LOST)?.len()?;

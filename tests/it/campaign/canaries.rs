@@ -47,6 +47,7 @@ const ROWS: &[(&str, &[(&str, Wall)])] = &[
         ("delete_namespaces_within", Change("delete_namespaces")),
         ("forget", Change("forget")), ("hold", Change("hold")), ("release", Change("release")),
         ("holds", Whole("all holds are its purpose")), ("audit", Whole("has no content, no id and no name")),
+        ("audit_part", Whole("as `audit`")),
         ("namespaces", Surface("namespaces")),
         ("count_namespaces", Whole("counts, which `engine::namespaces` compares")),
         ("set_language", Change("set_language")), ("set_ttl", Change("set_ttl")),

@@ -279,3 +279,19 @@ fn commands_that_read_run_beside_a_writer() {
         assert!(output.code == 1 && output.stderr.contains("open"), "{arguments:?}: {}", output.stderr);
     }
 }
+
+#[test]
+fn a_session_is_shown_in_the_format_of_a_provider() {
+    let db = filled();
+    let shown = |to: &str| on(&db, &[&["get", "--session", "s2", "--to", to][..], &TOM].concat());
+    let lists = [
+        json(&shown("openai").stdout),
+        json(&shown("anthropic").stdout)["messages"].clone(),
+        json(&shown("gemini").stdout)["contents"].clone(),
+    ];
+    for list in lists {
+        let list = list.as_array().unwrap();
+        assert!(list.len() > 10 && list.iter().all(|message| message["role"].is_string()), "{list:?}");
+    }
+    assert_eq!(shown("chatgpt").code, 2);
+}

@@ -26,6 +26,26 @@ fn queries_need_neither_ids_nor_namespaces_in_their_lines() {
 }
 
 #[test]
+fn a_bad_line_stops_unless_it_is_to_be_skipped() {
+    let db = Db::new();
+    ingest(&db, &["--namespace", "a"], r#"{"role":"user","content":"my bike is in the cellar","id":"1"}"#);
+    let good = r#"{"query": "bike"}"#;
+    for bad in [r#"{"query": "  "}"#, r#"{"query": ""}"#, r#"{"query": 7}"#, "{", r#"{"namespace": "a"}"#] {
+        let lines = format!("{good}\n{bad}\n{good}\n");
+        let stopped = recall(&db, &["--namespace", "a"], &lines);
+        assert_eq!((stopped.code, stopped.stdout.lines().count()), (1, 1), "{bad}: {}", stopped.stderr);
+        assert!(stopped.stderr.contains("-:2: "), "{bad}: {}", stopped.stderr);
+        let skipped = recall(&db, &["--namespace", "a", "--skip-bad"], &lines);
+        assert_eq!((skipped.code, skipped.stdout.lines().count()), (0, 2), "{bad}: {}", skipped.stderr);
+        assert!(skipped.stderr.contains("skipped -:2: "), "{bad}: {}", skipped.stderr);
+        let most = recall(&db, &["--namespace", "a", "--skip-bad"], &format!("{bad}\n{good}\n{bad}\n"));
+        assert!(most.code == 1 && most.stderr.contains("2 of 3 lines were bad"), "{bad}: {}", most.stderr);
+    }
+    let alone = run(mnemon().args(["recall", "--skip-bad", "--namespace", "a", "bike", "--db"]).arg(&db.path));
+    assert_eq!(alone.code, 2, "{}", alone.stderr);
+}
+
+#[test]
 fn unknown_namespaces_of_lines_are_noted_and_a_given_one_is_an_error() {
     let db = Db::new();
     ingest(&db, &["--namespace", "a/b"], r#"{"role":"user","content":"x"}"#);
@@ -63,6 +83,40 @@ fn messages_are_filtered_by_metadata_and_by_ids() {
         let wrong = recall(&db, &["--where", filter], "bike");
         assert!(wrong.code == 2 && wrong.stderr.contains(reason), "{}", wrong.stderr);
     }
+}
+
+#[test]
+fn days_are_of_the_offset_of_now_of_the_machine_or_of_a_time_zone() {
+    let db = Db::new();
+    let lines = r#"{"role":"user","content":"we cooked soup","id":"16","created_at":"2023-05-16T12:00:00-07:00"}
+{"role":"user","content":"we cooked stew","id":"17","created_at":"2023-05-17T12:00:00-07:00"}"#;
+    ingest(&db, &["--namespace", "a"], lines);
+    let found = |zone: &str, arguments: &[&str]| {
+        let mut command = mnemon();
+        command.env("TZ", zone).args(["--format", "json", "recall", "--namespace", "a", "--time", "filter", "--db"]);
+        let output = run(command.arg(&db.path).args(arguments).arg("what we cooked yesterday"));
+        assert_eq!(output.code, 0, "{}", output.stderr);
+        let answer = json(output.stdout.trim());
+        answer["hits"].as_array().unwrap().iter().map(|hit| hit["id"].to_string()).collect::<String>()
+    };
+    let (evening, same) = ("2023-05-17T17:30:00-08:00", "2023-05-18T01:30:00Z");
+    assert_eq!(found("UTC", &["--now", evening]), r#""16""#);
+    assert_eq!(found("America/Los_Angeles", &["--now", same]), r#""17""#, "the offset of now is that of UTC");
+    assert_eq!(found("UTC", &["--now", same, "--time-zone", "-08:00"]), r#""16""#);
+    // Thirteen hours ago is yesterday where it is three o'clock now, and today where it is 20 o'clock.
+    let now = mnemon::Timestamp::now().as_micros();
+    let hour = now / 3_600_000_000 % 24;
+    let at = mnemon::Timestamp::from_micros(now - 13 * 3_600_000_000).unwrap();
+    let line = format!(r#"{{"role":"user","content":"we cooked rice","id":"rice","created_at":"{at}"}}"#);
+    ingest(&db, &["--namespace", "a"], &line);
+    let zone_at = |wanted: i64| match (wanted - hour + 12).rem_euclid(24) - 12 {
+        east @ 1.. => format!("Etc/GMT-{east}"),
+        west => format!("Etc/GMT+{}", -west),
+    };
+    assert_eq!((found(&zone_at(3), &[]), found(&zone_at(20), &[])), (r#""rice""#.to_owned(), String::new()));
+    assert_eq!(found("UTC", &["--time-zone", &zone_at(3)]), r#""rice""#);
+    let wrong = run(mnemon().args(["recall", "--db"]).arg(&db.path).args(["--time-zone", "Mars", "x"]));
+    assert!(wrong.code == 2 && wrong.stderr.contains("such as Europe/Berlin or +02:00"), "{}", wrong.stderr);
 }
 
 #[test]

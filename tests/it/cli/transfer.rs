@@ -121,9 +121,10 @@ fn an_older_copy_in_the_place_of_a_database_is_noticed() {
     for anchor in [&first, &last] {
         assert_eq!(head(&[anchor]).code, 0);
     }
-    // Another history of as many commits.
-    let other = format!("{}-{:016x}", number(&last), 1);
-    assert_eq!(head(&[&other]).code, 3);
+    // Another history.
+    for at in [number(&first), number(&last)] {
+        assert_eq!(head(&[&format!("{at}-{:016x}", 1)]).code, 3);
+    }
     assert_eq!(head(&["x"]).code, 2);
     // A purge writes a new file, which goes on.
     assert_eq!(run(mnemon().args(["purge", "--db"]).arg(&db.path)).code, 0);
@@ -141,7 +142,17 @@ fn an_older_copy_in_the_place_of_a_database_is_noticed() {
         .config(mnemon::Config::default().anchor(first.parse().unwrap()))
         .open()
         .unwrap();
-    let before = engine.anchor().unwrap();
-    engine.blocking().put(&"a".parse().unwrap(), vec![mnemon::Message::user("once more")]).unwrap();
-    assert!(engine.anchor().unwrap().may_follow(before) && !before.may_follow(engine.anchor().unwrap()));
+    // The copy gets more commits than the file had: from each of the last blocks of commits, and where they change.
+    let mut anchors = vec![engine.anchor().unwrap()];
+    for at in 0..200 {
+        engine.blocking().put(&"a".parse().unwrap(), vec![mnemon::Message::user(format!("Once more, {at}."))]).unwrap();
+        anchors.push(engine.anchor().unwrap());
+    }
+    drop(engine);
+    let file = mnemon::DatabaseFile::new(&db.path);
+    for anchor in anchors {
+        assert!(file.has_commit(anchor).unwrap(), "{anchor}");
+    }
+    assert!(file.has_commit(first.parse().unwrap()).unwrap() && !file.has_commit(anchor).unwrap());
+    assert!(matches!(open().open(), Err(mnemon::Error::OlderDatabase { .. })));
 }

@@ -245,3 +245,55 @@ fn torn_lines_blank_lines_and_marks_at_the_beginning_cost_no_other_line() {
     }
     assert!(read(&format!("{half}{whole}")).notes[0].contains("line 1 is torn"));
 }
+
+#[test]
+fn lines_of_2_1_332_have_the_words_of_a_refusal_and_repeat_no_prompt() {
+    let call = assistant(
+        "a1",
+        Some("u1"),
+        json!([{"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "rm mast"}}]),
+    );
+    let prompt = |id: &str, text: &str| {
+        with(user(id, None, text), json!({"promptSource": "sdk", "turnOrigin": "sdk", "rowSource": "local"}))
+    };
+    let refused =
+        result("c1", "c1", true, "The user doesn't want to proceed with this tool use. The tool use was rejected.");
+    let refused = with(
+        refused,
+        json!({
+            "uuid": "u2", "parentUuid": "a1", "userFeedback": "Keep the mast, sell the sail.", "toolDenialKind": "user-rejected",
+            "permissionDecision": {"decision": "reject", "source": "user_reject"},
+        }),
+    );
+    let approved = json!([
+        {"type": "tool_result", "tool_use_id": "c2", "content": "done"},
+        {"type": "text", "text": "Yes, and oil the winch, too."},
+    ]);
+    let blob = json!({"type": "api-request-blob", "sessionId": "s1", "hash": "b5", "message": {"role": "user", "content": [{"type": "text", "text": "Sell the boat."}]}});
+    let shape = json!({"type": "api-request-shape", "sessionId": "s1", "shape": {"system": [{"type": "text", "text": "You are an agent."}]}});
+    let attachment = line(
+        "attachment",
+        "x1",
+        Some("u1"),
+        json!({
+            "attachment": {"type": "environment", "snapshot": {}}, "rendered": [{"content": "<system-reminder>\nIt is late.\n</system-reminder>"}],
+        }),
+    );
+    let text = lines(&[
+        json!({"type": "queue-operation", "operation": "enqueue", "sessionId": "s1", "content": "Sell the boat."}),
+        json!({"type": "queue-operation", "operation": "dequeue", "sessionId": "s1"}),
+        prompt("u1", "Sell the boat."),
+        attachment,
+        shape,
+        blob,
+        call,
+        refused,
+        user("u3", Some("u2"), approved),
+        json!({"type": "last-prompt", "lastPrompt": "Sell the boat.", "leafUuid": "u3", "sessionId": "s1"}),
+        json!({"type": "cost-state", "sessionId": "s1", "totalCostUSD": 0.1}),
+    ]);
+    assert_eq!(
+        read(&text).texts(),
+        ["Sell the boat.", "Keep the mast, sell the sail.", "Yes, and oil the winch, too."]
+    );
+}

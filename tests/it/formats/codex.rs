@@ -155,3 +155,98 @@ fn a_file_without_a_line_of_the_format_is_an_error_that_names_the_right_one() {
     assert_eq!(unknown.errors.len(), 1);
     assert!(read_as("codex", "", ReadOptions::default()).errors.is_empty());
 }
+
+/// A line of Codex 0.171, which has a number.
+fn numbered(number: u64, line: Value) -> Value {
+    with(line, json!({ "ordinal": number }))
+}
+
+/// An item that says who wrote it.
+fn authored(second: u32, author: &str, kind: &str, text: &str) -> Value {
+    let mut line = message(second, "user", &[text]);
+    line["payload"]["internal_chat_message_metadata_passthrough"] =
+        json!({"content_item_kinds": [kind], "content_item_metadata": [{"provenance": {"type": author}}]});
+    line
+}
+
+#[test]
+fn what_says_who_wrote_a_text_counts_for_more_than_its_beginning() {
+    let begun = "This session is being continued from a previous conversation, is what I read. Why?";
+    let text = lines(&[
+        head("c1", json!({"cli_version": "0.171.0", "thread_source": "user", "source": "exec"})),
+        authored(1, "harness", "environments.environment_context", "<environment_context>\n</environment_context>"),
+        authored(1, "hook", "hook.context", "A text that looks like a person's."),
+        authored(2, "user", "user.text", begun),
+        line(
+            2,
+            "event_msg",
+            json!({"type": "item_completed", "item": {"type": "UserMessage", "content": [{"type": "text", "text": begun}]}}),
+        ),
+        line(
+            3,
+            "event_msg",
+            json!({"type": "item_completed", "item": {"type": "AgentMessage", "content": [{"type": "Text", "text": "Because."}]}}),
+        ),
+        message(3, "assistant", &["Because."]),
+    ]);
+    assert_eq!(read(&text).texts(), [begun, "Because."]);
+}
+
+#[test]
+fn a_session_that_went_back_continues_in_a_second_file() {
+    let first = [
+        head("c1", json!({"history_mode": "paginated"})),
+        message(1, "user", &["Paint the mast."]),
+        message(2, "assistant", &["It is white."]),
+        message(3, "user", &["Paint the keel."]),
+        message(4, "assistant", &["It is black."]),
+    ];
+    let first: Vec<Value> = first.into_iter().zip(0..).map(|(line, number)| numbered(number, line)).collect();
+    let continued = |thread: &str, base: &str, end: u64, second: u32, texts: [&str; 2]| {
+        let base = json!({"thread_id": base, "end_ordinal_exclusive": end, "end_byte_offset": 1});
+        lines(&[
+            numbered(
+                end,
+                line(
+                    second,
+                    "session_meta",
+                    json!({"id": thread, "cwd": "/home/ada/boat", "source": "cli", "history_base": base}),
+                ),
+            ),
+            numbered(end + 1, message(second + 1, "user", &texts[..1])),
+            numbered(end + 2, message(second + 2, "assistant", &texts[1..])),
+        ])
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("rollout-1-c1.jsonl", &lines(&first));
+    // A fork has the same form, and takes nothing back.
+    write("rollout-2-c2.jsonl", &continued("c2", "c1", 5, 10, ["Paint a fork.", "Forked."]));
+    write("rollout-1-c1_a.jsonl", &continued("c1", "c1", 3, 20, ["Paint the keel red.", "It is red."]));
+    let said = super::read_path(folder.path());
+    assert_eq!(said.removed, ["c1/3", "c1/4"]);
+    let own = |said: &super::Read| -> Vec<String> {
+        let own = said.messages.iter().filter(|(_, message)| message.session == "c1");
+        let mut own: Vec<_> = own.map(|(_, message)| (message.created_at, message.text())).collect();
+        own.sort();
+        own.into_iter().map(|(_, text)| text).collect()
+    };
+    assert_eq!(own(&said), ["Paint the mast.", "It is white.", "Paint the keel red.", "It is red."]);
+    assert_eq!(said.messages.len(), 6);
+    let mut ids: Vec<&str> = said.messages.iter().map(|(_, message)| &*message.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 6);
+    // Back to before what the second file said.
+    write("rollout-1-c1_b.jsonl", &continued("c1", "c1", 4, 30, ["Once more.", "Done."]));
+    let said = super::read_path(folder.path());
+    assert_eq!(own(&said), ["Paint the mast.", "It is white.", "Once more.", "Done."]);
+    assert_eq!(said.removed.len(), 4, "{:?}", said.removed);
+    // In another order, what was read first is taken back later.
+    std::fs::rename(folder.path().join("rollout-1-c1_b.jsonl"), folder.path().join("z.jsonl")).unwrap();
+    let said = super::read_path(folder.path());
+    let mut stored = own(&said);
+    stored.retain(|text| !["Paint the keel red.", "It is red."].contains(&&**text));
+    assert_eq!(stored, ["Paint the mast.", "It is white.", "Once more.", "Done."]);
+    assert!(said.removed.len() == 4, "{:?}", said.removed);
+}

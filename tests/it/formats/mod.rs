@@ -3,8 +3,14 @@
 mod chats;
 mod claude_code;
 mod codex;
+mod databases;
 mod documented;
 mod generated;
+mod imported;
+mod people;
+mod takeout;
+
+use std::path::Path;
 
 use mnemon::{
     Message,
@@ -18,6 +24,8 @@ pub(super) struct Read {
     removed: Vec<String>,
     notes: Vec<String>,
     errors: Vec<String>,
+    /// The names of files of no known format.
+    unknown: Vec<String>,
 }
 
 impl Read {
@@ -47,11 +55,26 @@ fn read_with(text: &str, options: ReadOptions) -> Read {
 }
 
 fn read_as(format: &str, text: &str, options: ReadOptions) -> Read {
-    let format = Format::named(format).unwrap();
+    read_file(format, "file", text, options)
+}
+
+fn read_file(format: &str, name: &str, text: &str, options: ReadOptions) -> Read {
+    read_source(Source::stream(name, text.as_bytes()).unwrap(), Format::named(format), options)
+}
+
+fn read_path(path: &Path) -> Read {
+    read_source(Source::open(path).unwrap(), None, ReadOptions::default())
+}
+
+/// Reads all files of a source, in a format or each in that which is found out.
+fn read_source(mut source: Source<'_>, format: Option<&'static Format>, options: ReadOptions) -> Read {
     let mut files = FileReader::new(options);
-    let mut source = Source::stream("file", text.as_bytes()).unwrap();
     let mut read = Read::default();
-    while let Some(file) = source.next_file().unwrap() {
+    while let Some(mut file) = source.next_file().unwrap() {
+        let Some(format) = format.map_or_else(|| file.format().unwrap(), Some) else {
+            read.unknown.push(file.name);
+            continue;
+        };
         for found in files.read(format, file) {
             let found = match found {
                 Ok(found) => found,

@@ -70,7 +70,8 @@ pub(super) fn calls(action: &str) -> &'static [&'static str] {
 }
 
 /// Async methods of the library that no action calls, with the reason.
-pub(super) const LEFT_OUT: [(&str, &str); 21] = [
+pub(super) const LEFT_OUT: [(&str, &str); 22] = [
+    ("Engine::audit_part", "as `Engine::audit`; `server::largest`"),
     ("Engine::close", "it ends the engine, as the end of every cell does"),
     ("Engine::export_all", "it has the other cells' namespaces too; `export` takes the same way"),
     ("Engine::put_in_batches", "as `Engine::put`, with batches for blocks; `server::formed`"),

@@ -87,6 +87,7 @@ pub(super) fn operations() -> Vec<Operation> {
     let changes = [
         ("put", message("m4", "tuesday", "Her bakery sells rye bread.")),
         ("put", message("m1", "monday", "My rowing lesson is on Friday.")),
+        ("import_files", message("m7", "tuesday", "The bakery opens in June.")),
         ("put_session", message("m5", "monday", "I sold my bicycle.")),
         ("sync", message("m6", "monday", "I bought a boat.")),
         ("update_text", json!({ "id": "m1", "content": "My rowing lesson is on Sunday." })),
@@ -232,7 +233,7 @@ impl Model {
             "blocks" => json!([]),
             "holds" => json!(self.held),
             "export" | "backup" => json!(self.texts()),
-            "put" | "put_session" | "sync" => {
+            "put" | "import_files" | "put_session" | "sync" => {
                 self.put(&operation.argument);
                 Value::Null
             }

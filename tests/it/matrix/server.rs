@@ -31,6 +31,7 @@ pub(super) fn routes(action: &str) -> &'static [&'static str] {
         "stats" => &["GET /v1/stats", "GET /health", "GET /ready", "GET /metrics"],
         "index_stats" => &["GET /v1/namespaces/{namespace}", "GET /v1/namespaces/{namespace}/map"],
         "put" => &["POST /v1/namespaces/{namespace}/messages"],
+        "import_files" => &["POST /v1/namespaces/{namespace}/import"],
         "put_session" => &["POST /v1/namespaces/{namespace}/sessions/{session}/messages"],
         "set_metadata" => &["PATCH /v1/namespaces/{namespace}/messages/{id}"],
         "delete" => &["DELETE /v1/namespaces/{namespace}/messages/{id}", "DELETE /v1/namespaces/{namespace}/messages"],
@@ -218,6 +219,10 @@ fn v1(server: &Server, space: &Namespace, operation: &Operation, folder: &Path) 
         }
         "put" => {
             send("POST", path("/messages"), Some(message(argument)))?;
+            Value::Null
+        }
+        "import_files" => {
+            send("POST", path("/import"), Some(argument.clone()))?;
             Value::Null
         }
         "put_session" => {

@@ -400,3 +400,36 @@ fn a_messages_session_is_set_before_it_is_checked() {
     let memory = memory(&engine, BufferLimits::default());
     memory.blocking().put(vec![user("x", "hello").in_session("")]).unwrap();
 }
+
+/// Metadata have no tokens: a buffer is bounded in bytes too. Whole turns leave it, and the last one as well if that alone is larger.
+#[test]
+fn a_buffer_of_long_metadata_is_flushed() {
+    let db = Db::new();
+    let engine = open(&db);
+    let memory = memory(&engine, BufferLimits::default());
+    let long = |mut message: Message| {
+        message.metadata.insert("long".to_owned(), "y".repeat(1 << 20).into());
+        message
+    };
+    let put = |messages: Vec<Message>| memory.blocking().put(messages.into_iter().map(long).collect()).unwrap();
+    let mut flushed = 0;
+    for turn in 0..20 {
+        let report = put(vec![user(&format!("u{turn}"), "a b"), assistant(&format!("a{turn}"), "c")]);
+        assert!(report.flushed.iter().all(|batch| batch[0].starts_with('u') && batch.len() % 2 == 0), "{report:?}");
+        flushed += report.flushed.concat().len();
+        let buffered = memory.blocking().messages().unwrap().len();
+        assert!(buffered <= 16 && buffered + flushed == 2 * (turn + 1), "{buffered} {flushed}");
+    }
+    let shown = memory.blocking().get(None).unwrap().messages.len();
+    assert!((2..=16).contains(&shown), "{shown}");
+    // What left by its bytes does not come back with a flush, nor after an opening.
+    memory.blocking().flush().unwrap();
+    let shown = memory.blocking().get(None).unwrap().messages.len();
+    assert!(shown <= 16, "{shown}");
+    let steps = (0..20).map(|at| assistant(&format!("s{at}"), "d"));
+    assert_eq!(put([user("last", "e")].into_iter().chain(steps).collect()).flushed.concat().len(), 21);
+    assert_eq!(memory.blocking().messages().unwrap(), []);
+    assert_eq!(memory.blocking().history().unwrap().len(), 61);
+    drop((memory, engine));
+    db.assert_sound();
+}

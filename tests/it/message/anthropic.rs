@@ -8,6 +8,7 @@ use super::{
     openai::{call, json_value, odd_message, reference, result, text, with},
     providers::{check_recorded, without_empty},
 };
+use crate::support::{Db, namespace};
 
 #[test]
 fn the_documented_shapes_survive_and_become_messages() {
@@ -364,4 +365,85 @@ proptest! {
             }
         }
     }
+}
+
+/// A stream that was cut has thinking without a signature, which the API refuses.
+#[test]
+fn thinking_without_a_signature_is_left_out() {
+    let thinking = |signature: &str| json!({"type": "thinking", "thinking": "Hm.", "signature": signature});
+    let text = json!({"type": "text", "text": "In Lyon."});
+    let turn = |blocks: Value| json!({"role": "assistant", "content": blocks});
+    for (blocks, left) in [
+        (json!([thinking("EqQB"), text]), json!([thinking("EqQB"), text])),
+        (json!([thinking(""), text]), json!([text])),
+        (json!([{"type": "thinking", "thinking": "Hm."}, text]), json!([text])),
+        (
+            json!([{"type": "redacted_thinking", "data": "x"}, text]),
+            json!([{"type": "redacted_thinking", "data": "x"}, text]),
+        ),
+    ] {
+        let messages = from_anthropic(&json!([turn(blocks.clone())])).unwrap();
+        assert_eq!(to_anthropic(&messages)["messages"], json!([turn(left)]), "{blocks}");
+        assert_eq!(from_anthropic(&to_anthropic_lossless(&messages)).unwrap(), messages);
+    }
+    let none = from_anthropic(&json!([turn(json!([thinking("")]))])).unwrap();
+    assert_eq!(to_anthropic(&none)["messages"], json!([]));
+}
+
+/// A response that the API paused is sent back as it was, with the model's next part behind it.
+#[test]
+fn a_paused_turn_goes_on() {
+    let call =
+        json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "berth"}});
+    let response = |blocks: Value, reason: &str| json!({"type": "message", "id": "msg_1", "role": "assistant", "model": "m", "content": blocks, "stop_reason": reason});
+    let paused = from_anthropic(&response(json!([call]), "pause_turn")).unwrap();
+    let sent = to_anthropic(&paused);
+    assert_eq!(sent["messages"], json!([{"role": "assistant", "content": [call]}]));
+    let ended = from_anthropic(&response(json!([call]), "end_turn")).unwrap();
+    assert!(!ended[0].metadata["anthropic"].to_string().contains("stop_reason"));
+
+    let db = Db::new();
+    let engine = db.open();
+    let memory = engine.memory(&namespace("a"), "s").open().unwrap();
+    let question = Message::user("Where is the boat?").with_id("q");
+    let prompt = |memory: &mnemon::Memory| {
+        let prompt = memory.blocking().assemble(mnemon::AssembleRequest::new(question.clone()).recall(0)).unwrap();
+        (to_anthropic(&prompt.messages)["messages"].clone(), prompt.left_out)
+    };
+    let wanted = json!([{"role": "user", "content": "Where is the boat?"}, {"role": "assistant", "content": [call]}]);
+    prompt(&memory);
+    memory.add_step(paused[0].clone());
+    assert_eq!(prompt(&memory), (wanted.clone(), vec![]), "as a step");
+    let other = engine.memory(&namespace("a"), "t").open().unwrap();
+    let question_there = question.clone().with_id("q2");
+    other.blocking().put(vec![question_there.clone(), paused[0].clone().with_id("p")]).unwrap();
+    let there = other.blocking().assemble(mnemon::AssembleRequest::new(question_there).recall(0)).unwrap();
+    assert_eq!(to_anthropic(&there.messages)["messages"], wanted, "stored");
+    // The rest of the answer, and the next question.
+    let rest = json!([{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}, {"type": "text", "text": "At berth 4."}]);
+    let rest = from_anthropic(&response(rest, "end_turn")).unwrap();
+    other.blocking().put(vec![rest[0].clone()]).unwrap();
+    let next = other.blocking().assemble(mnemon::AssembleRequest::new(Message::user("Thanks.")).recall(0)).unwrap();
+    let roles: Vec<Value> = to_anthropic(&next.messages)["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| turn["content"][0]["type"].clone())
+        .collect();
+    assert_eq!(roles[1..3], [json!("server_tool_use"), json!("web_search_tool_result")]);
+}
+
+#[test]
+fn a_prompt_names_the_message_whose_thinking_has_no_signature() {
+    let db = Db::new();
+    let memory = db.open().memory(&namespace("a"), "s").open().unwrap();
+    let cut = json!([{"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "In Lyon."}]}]);
+    let cut = from_anthropic(&cut).unwrap()[0].clone().with_id("cut");
+    memory.blocking().put(vec![Message::user("Where?").with_id("q"), cut]).unwrap();
+    let prompt = memory.blocking().assemble(Message::user("And now?")).unwrap();
+    assert_eq!(prompt.left_out, ["cut"]);
+    assert_eq!(
+        to_anthropic(&prompt.messages)["messages"][1],
+        json!({"role": "assistant", "content": [{"type": "text", "text": "In Lyon."}]})
+    );
 }

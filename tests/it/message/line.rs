@@ -167,6 +167,41 @@ fn a_message_of_openai_is_read() {
     }
 }
 
+/// Servers and client libraries add fields of their own to a model's answer.
+#[test]
+fn all_fields_of_an_answer_are_kept() {
+    let answer = json!({
+        "role": "assistant", "content": "In Lyon.",
+        "reasoning_details": [{"type": "reasoning.text", "text": "I should look.", "index": 0}],
+        "provider_specific_fields": {"refusal": null},
+        "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}],
+        "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGFsbG8="}}],
+        "parsed": {"city": "Lyon"}, "container": {"id": "c1"}, "tool_calls": null, "thought": "", "citations": [],
+    });
+    let message = parse(&answer.to_string()).unwrap().message;
+    assert_eq!(message.text(), "In Lyon.");
+    let kept = &message.metadata["openai"];
+    for field in ["reasoning_details", "provider_specific_fields", "thinking_blocks", "images", "parsed", "container"] {
+        assert_eq!(kept[field], answer[field], "{field}");
+    }
+    assert_eq!((kept.get("thought"), kept.get("citations")), (None, None), "what is empty says nothing");
+    assert_eq!(to_openai(&[message])[0]["reasoning_details"], answer["reasoning_details"]);
+    // The fields of ours beside them.
+    let line = json!({"role": "assistant", "content": "x", "parsed": 1, "id": "m", "source": "web", "supersedes": "a"});
+    let message = parse(&line.to_string()).unwrap().message;
+    assert_eq!((message.id.as_str(), message.superseded_ids()), ("m", vec!["a"]));
+    assert_eq!(message.source(), Some(mnemon::message::Source::Web));
+    for (line, reason) in [
+        (r#"{"role":"user","content":"x","parsed":1}"#, "unknown field `parsed`"),
+        (r#"{"role":"assistant","content":"x","stop_reason":"end_turn"}"#, "unknown field `stop_reason`"),
+        (r#"{"role":"assistant","content":"x","source":"radio"}"#, "unknown variant `radio`"),
+        (r#"{"role":"assistant","content":"x","supersedes":1}"#, "supersedes is the id of a message, or a list of ids"),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert!(error.contains(reason), "{line}: {error}");
+    }
+}
+
 #[test]
 fn times_before_year_0_are_read_and_written() {
     let line = |time: &str| parse(&json!({"role": "user", "content": "hi", "created_at": time}).to_string());

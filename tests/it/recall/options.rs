@@ -95,7 +95,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     (text, k, ranking, filter, switches, choice).prop_map(|(text, k, ranking, filter, switches, choice)| {
         let ((session, role, since, except), (neighbors, prior, keeps, half_life)) = (filter, switches);
         let (diversity, per_batch, answerable, rerank, previous) = choice;
-        let now = "2023-05-17T12:00:00Z".parse().unwrap();
+        let now: mnemon::Timestamp = "2023-05-17T12:00:00Z".parse().unwrap();
         let mut query = Query::new(text).k(k).strategy(ranking).now(now).except(except.clone()).previous(previous);
         query = query.neighbors(neighbors).length_prior(prior).time(TimeUse::Boost);
         query = session.into_iter().fold(query, Query::session);

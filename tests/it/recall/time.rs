@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use mnemon::{Hits, Message, Query, TimeUse, Timestamp};
+use mnemon::{
+    AssembleRequest, Hits, Message, Query, QueryOptions, TimeUse, Timestamp, VectorBlock,
+    message::{LocalTime, TimeZone},
+};
 
-use super::{filled, ids, recall};
+use super::{SPACE, filled, ids, recall};
 use crate::support::message;
 
 fn at(text: &str) -> Timestamp {
@@ -72,6 +75,52 @@ fn queries_without_a_time_and_with_impossible_times_are_answered() {
     assert_eq!(ids(&recall(&engine, both)), ["2023-05-14"], "with other filters");
     let none = asked("soup last week").time(TimeUse::Filter).since(at("2023-05-15T00:00:00Z"));
     assert!(recall(&engine, none).is_empty());
+}
+
+/// Asked in the evening in California, where the next day has begun in UTC.
+#[test]
+fn days_are_those_of_now_or_of_the_time_zone() {
+    let said = ["15", "16", "17"].map(|day| {
+        // At noon in California, on three days.
+        message(day, &format!("we cooked soup number {day}")).at(at(&format!("2023-05-{day}T19:00:00Z")))
+    });
+    let (_db, engine) = filled(said.to_vec());
+    let filter = |query: Query| {
+        let hits = recall(&engine, query.time(TimeUse::Filter).keep_duplicates());
+        sorted(&hits).join(" ")
+    };
+    let evening: LocalTime = "2023-05-17T17:30:00-08:00".parse().unwrap();
+    let of_json = |options: &str| {
+        let options = serde_json::from_str::<serde_json::Value>(options).unwrap();
+        Query::with_options("soup yesterday", QueryOptions::from_json(options.as_object().unwrap()).unwrap())
+    };
+    assert_eq!(filter(Query::new("soup yesterday").now(evening)), "16");
+    assert_eq!(filter(Query::new("soup yesterday").now(evening.time())), "17", "a timestamp is of UTC");
+    assert_eq!(filter(of_json(r#"{"now": "2023-05-17T17:30:00-08:00"}"#)), "16");
+    assert_eq!(filter(of_json(r#"{"now": "2023-05-18T01:30:00Z"}"#)), "17");
+    for zone in ["America/Los_Angeles", "-07:00"] {
+        let query = Query::new("soup yesterday").now(evening.time()).time_zone(zone.parse().unwrap());
+        assert_eq!(filter(query), "16", "{zone}");
+        let json = format!(r#"{{"now": "2023-05-18T03:30:00+02:00", "time_zone": "{zone}"}}"#);
+        assert_eq!(filter(of_json(&json)), "16", "{zone} counts, not the offset of now");
+    }
+    // A prompt is asked at its time.
+    for (zone, wanted) in [("America/Los_Angeles", "16"), ("Europe/Berlin", "17")] {
+        let block = VectorBlock::new("said").query(|query| query.time(TimeUse::Filter));
+        let memory = engine.memory(&SPACE.parse().unwrap(), "prompts").block(block).open().unwrap();
+        let prompt = Message::user("what soup did we cook yesterday?").at(evening.time());
+        let prompt = memory.blocking().assemble(AssembleRequest::new(prompt).time_zone(zone.parse().unwrap())).unwrap();
+        let recalled: Vec<&str> = prompt.recalled.iter().map(|recalled| recalled.id.as_str()).collect();
+        assert_eq!(recalled, [wanted], "{zone}");
+    }
+    // Clocks are set forward between the two midnights: that day has 23 hours.
+    let zone: TimeZone = "America/Los_Angeles".parse().unwrap();
+    let found = mnemon::recall::time_expressions_in("yesterday", at("2023-03-13T18:00:00Z"), &zone);
+    let span = found[0].span;
+    assert_eq!((span.since, span.until), (at("2023-03-12T08:00:00Z"), at("2023-03-13T07:00:00Z")));
+    for wrong in ["Europe/Nowhere", "+2", "", "8"] {
+        assert!(wrong.parse::<TimeZone>().is_err(), "{wrong}");
+    }
 }
 
 #[test]

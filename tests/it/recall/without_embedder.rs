@@ -123,7 +123,34 @@ fn a_hybrid_recall_whose_embedder_fails_too_late_answers_by_words() {
     let unanswered =
         [query().strategy(RankingStrategy::Dense), query().answerable(0.1)].map(|query| late(query).is_err());
     assert_eq!(unanswered, [true, true], "words are no answer");
-    assert!(recall(&engine, query()).is_err(), "an error before the deadline stays one");
+}
+
+#[test]
+fn a_hybrid_recall_whose_embedder_is_down_answers_by_words_and_says_so() {
+    let (db, embedder) = (Db::new(), Slow::new(usize::MAX));
+    let engine = db.open_with(Arc::clone(&embedder) as Arc<dyn Embedder>);
+    put(&engine, vec![message("1", "a red dog"), message("2", "the blue cat"), message("3", "a green tree")]);
+    let query = || Query::new("Where is the blue cat?").k(2);
+    assert_eq!(recall(&engine, query()).unwrap().not_embedded(), None);
+    embedder.fails.store(true, Ordering::Relaxed);
+    // A question that was asked before is in the cache.
+    let query = || Query::new("Which cats are blue?").k(2);
+    for query in
+        [query(), query().strategy(RankingStrategy::ReciprocalRank), query().within(SOON), query().min_score(0.1)]
+    {
+        let hits = recall(&engine, query).unwrap();
+        assert_eq!(ids(&hits), ["2"], "what shares no word is no evidence");
+        assert!(!hits.cut_short() && hits.not_embedded().unwrap().contains("down on purpose"));
+    }
+    let scope = Scope::new().namespace(&namespace(SPACE));
+    let hits = engine.blocking().recall_in(&scope, query()).unwrap();
+    assert!(ids(&hits) == ["2"] && hits.not_embedded().is_some());
+    assert_eq!(recall(&engine, lexical("cats")).unwrap().not_embedded(), None, "words were asked for");
+    for query in [query().strategy(RankingStrategy::Dense), query().answerable(0.1)] {
+        assert!(matches!(recall(&engine, query), Err(Error::EmbedderUnavailable { .. })), "words are no answer");
+    }
+    embedder.fails.store(false, Ordering::Relaxed);
+    assert_eq!(recall(&engine, query()).unwrap().not_embedded(), None);
 }
 
 /// Nor does it hold up the next query for long: what it tells too late is kept for it.

@@ -124,7 +124,7 @@ pub(super) fn formation(server: &Server) -> Value {
     server.get("/v1/namespaces/users%2Fada/formation").body
 }
 
-fn no_batch_waits(server: &Server) -> Option<()> {
+pub(super) fn no_batch_waits(server: &Server) -> Option<()> {
     let formation = formation(server);
     let sessions = formation["sessions"].as_array().unwrap_or_else(|| panic!("{formation}"));
     let blocks = sessions.iter().flat_map(|session| session["blocks"].as_array().unwrap());

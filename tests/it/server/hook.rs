@@ -201,6 +201,47 @@ fn a_long_conversation_is_told_within_the_tokens() {
     assert_eq!(folder.stored("s").len(), 600);
 }
 
+/// The agent's context holds a fact, and the hook does not repeat it; after a compaction it does.
+#[test]
+fn what_a_compaction_took_out_of_the_context_is_recalled_again() {
+    let folder = Folder::new();
+    let line = |at: usize, text: &str| {
+        let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let line = json!({
+            "type": role, "uuid": format!("m{at}"), "sessionId": "s", "cwd": "/home/ada/boat", "timestamp": "2026-11-22T08:00:00Z",
+            "message": { "role": role, "content": [{ "type": "text", "text": text }] },
+        });
+        format!("{line}\n")
+    };
+    let mut lines = line(0, "The harbour simulator listens on port 4711.") + &line(1, "Noted.");
+    for turn in 1..40 {
+        lines += &line(2 * turn, &format!("Sand plank {turn} of the deck."));
+        lines += &line(2 * turn + 1, &format!("Plank {turn} is smooth now."));
+    }
+    let path = folder.transcript("a.jsonl", &lines);
+    folder.stop("s", &path);
+    let question = "Which port does the harbour simulator listen on?";
+    assert_eq!(folder.prompt("s", question), "", "the context has it");
+    assert!(folder.prompt("other", question).contains("4711"), "the context of another session has it not");
+
+    assert_eq!(folder.event("PreCompact", "s", json!({ "transcript_path": path, "trigger": "auto" })), "");
+    let begin = folder.event("SessionStart", "s", json!({ "source": "compact", "transcript_path": path }));
+    assert!(begin.contains("The end of this conversation before its compaction."), "{begin}");
+    assert!(begin.contains("Plank 39 is smooth now.") && !begin.contains("4711"), "{begin}");
+    let told = folder.prompt("s", question);
+    assert!(told.contains("4711"), "{told}");
+    // What is said from now on is in the context again.
+    let more = lines + &line(80, "The anchor weighs 12 kg.") + &line(81, "Noted: 12 kg.");
+    folder.stop("s", &folder.transcript("a.jsonl", &more));
+    let told = folder.prompt("s", "How much does the anchor weigh?");
+    assert!(!told.contains("anchor"), "{told}");
+    assert!(folder.prompt("s", question).contains("4711"));
+    // The note of the compaction is the only message more.
+    let stored = folder.stored("s");
+    assert_eq!((stored.len(), stored.iter().filter(|text| text.is_empty()).count()), (83, 1));
+    folder.db.assert_sound();
+}
+
 #[test]
 fn agents_at_the_same_time_share_a_server_also_one_with_tokens() {
     let folder = Folder::new();

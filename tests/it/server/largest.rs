@@ -6,15 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mnemon::{Config, Durability, Engine};
 use serde_json::{Value, json};
 
 use super::{Answer, Server};
-use crate::support::Db;
+use crate::support::{Db, message, namespace};
 
 const NAMESPACE: &str = "/v1/namespaces/users%2Fada";
 /// Messages with long metadata, and as many documents with long values.
 const ITEMS: usize = 60;
 const LONG: usize = 1_000_000;
+const AUDITED: usize = 1500;
+const USERS: usize = 1500;
 /// The most bytes of an answer, and of the memory that one takes.
 const MOST_BYTES: usize = 34 << 20;
 const MOST_MEMORY: u64 = 320 << 20;
@@ -35,7 +38,7 @@ fn of_operation(operation: &str) -> Option<(&'static str, String, Option<Value>)
         }
         "post_namespaces_namespace_sessions_session_assemble" => {
             let body = json!({ "prompt": "Which bridge is closed?", "recall": 1000, "token_limit": 10_000_000 });
-            ("POST", within("/sessions/t/assemble"), Some(body))
+            ("POST", within("/sessions/b/assemble"), Some(body))
         }
         "get_namespaces_namespace_blocks" => ("GET", within("/blocks?limit=1000"), None),
         "get_formation" => ("GET", "/v1/formation?limit=1000".to_owned(), None),
@@ -59,9 +62,12 @@ fn of_operation(operation: &str) -> Option<(&'static str, String, Option<Value>)
             ("POST", within("/memory_tool"), Some(json!({ "command": "view", "path": "/memories/long.txt" })))
         }
         "get_stats" => ("GET", "/v1/stats".to_owned(), None),
-        "get_audit" => ("GET", "/v1/audit".to_owned(), None),
+        "get_audit" => ("GET", "/v1/audit?limit=1000".to_owned(), None),
         "metrics" => ("GET", "/metrics".to_owned(), None),
-        "post_namespaces_namespace_messages"
+        // An import has the bounds of its own test.
+        "post_import"
+        | "post_namespaces_namespace_import"
+        | "post_namespaces_namespace_messages"
         | "patch_namespaces_namespace_messages_id"
         | "post_namespaces_namespace_sessions_session_messages"
         | "post_namespaces_namespace_sessions_session_flush"
@@ -136,6 +142,18 @@ fn send(server: &Server, name: &str, (method, path, body): (&str, String, Option
     answer
 }
 
+/// Makes more entries of the audit than a page has, and more users.
+fn fill_first(db: &Db) {
+    let config = Config::default().durability(Durability::Process);
+    let engine = Engine::builder(&db.path).config(config).open().unwrap();
+    for at in 0..AUDITED {
+        engine.blocking().hold(&namespace("held"), format!("reason {at}")).unwrap();
+    }
+    let user = |at: usize| namespace(&format!("users/{at:04}{}", "u".repeat(500)));
+    let messages = (0..USERS).map(|at| (user(at), message("m", "The bridge is closed.")));
+    engine.blocking().put_all(messages.collect()).unwrap();
+}
+
 fn fill(server: &Server) {
     let long = "y".repeat(LONG);
     for from in (0..ITEMS).step_by(6) {
@@ -156,6 +174,14 @@ fn fill(server: &Server) {
             })
             .collect();
         assert_eq!(server.post("/v1/batch", json!({ "operations": puts })).status, 200);
+    }
+    // Short texts with long metadata, in a session's buffer.
+    for at in 0..40 {
+        let message = json!({ "role": "user", "content": format!("Bridge {at}?"), "metadata": { "long": long } });
+        assert_eq!(
+            server.post(&format!("{NAMESPACE}/sessions/b/messages"), json!({ "messages": [message] })).status,
+            200
+        );
     }
     // A version keeps the metadata of its time.
     for at in 0..20 {
@@ -179,6 +205,7 @@ fn fill(server: &Server) {
 #[test]
 fn the_largest_answer_of_each_route_and_tool_is_bounded() {
     let db = Db::new();
+    fill_first(&db);
     let server = Server::with(&db, &["--keep-versions"]);
     fill(&server);
     let document = server.get("/v1/openapi.json").body;
@@ -213,12 +240,21 @@ fn the_largest_answer_of_each_route_and_tool_is_bounded() {
     ] {
         send(&server, name, ("POST", path.to_owned(), Some(body)));
     }
+    let entities = |query: &str| send(&server, "mem0 entities", ("GET", format!("/v1/entities/{query}"), None)).body;
+    let all = entities("");
+    assert_eq!((&all["count"], all["results"].as_array().unwrap().len()), (&json!(USERS + 1), USERS + 1));
+    let last = entities(&format!("?page_size=100&page={}", USERS / 100 + 1));
+    assert_eq!(
+        (&last["count"], &last["results"][0]["id"], &last["next"]),
+        (&json!(USERS + 1), &json!("ada"), &Value::Null)
+    );
 }
 
 /// What is over the bytes of an answer is refused with the remedy, and the remedy helps; lists are pages that have everything.
 #[test]
 fn an_answer_that_is_too_large_is_refused_with_the_remedy_and_a_list_goes_on() {
     let db = Db::new();
+    fill_first(&db);
     let server = Server::with(&db, &["--keep-versions"]);
     fill(&server);
     let recall = |body: Value| server.post(&format!("{NAMESPACE}/recall"), body);
@@ -240,12 +276,16 @@ fn an_answer_that_is_too_large_is_refused_with_the_remedy_and_a_list_goes_on() {
         20
     );
 
-    for (path, field, all) in [("/sessions/s/messages", "messages", ITEMS), ("/messages/m7/versions", "versions", 20)] {
+    for (path, field, all, most) in [
+        (format!("{NAMESPACE}/sessions/s/messages"), "messages", ITEMS, 5),
+        (format!("{NAMESPACE}/messages/m7/versions"), "versions", 20, 5),
+        ("/v1/audit".to_owned(), "entries", AUDITED, 1000),
+    ] {
         let (mut found, mut cursor) = (0, String::new());
         loop {
-            let page = server.get(&format!("{NAMESPACE}{path}?limit=1000{cursor}")).body;
+            let page = server.get(&format!("{path}?limit=1000{cursor}")).body;
             let items = page[field].as_array().unwrap().len();
-            assert!((1..=5).contains(&items), "{items} of a megabyte each");
+            assert!((1..=most).contains(&items), "{items} on a page of {path}");
             found += items;
             match page["next"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),

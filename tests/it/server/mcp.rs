@@ -137,6 +137,11 @@ fn tools_do_what_they_say() {
     let filtered = search(json!({ "query": "rows, noted", "user_id": "ada", "filter": { "topic": "sport" } })).1;
     assert_eq!(filtered["memories"].as_array().unwrap().len(), 2, "{filtered}");
     assert_eq!(search(json!({ "query": "x", "user_id": "bob" })).1["memories"], json!([]));
+    let relevant = |query: &str| {
+        let found = search(json!({ "query": query, "user_id": "ada", "min_score": 0.1 })).1;
+        found["memories"].as_array().unwrap().len()
+    };
+    assert_eq!((relevant("What is Ada allergic to?"), relevant("How do elephants sleep?")), (1, 0));
     let of_run = client.call("get_memories", json!({ "user_id": "ada", "run_id": "monday" })).1;
     assert_eq!(of_run["memories"].as_array().unwrap().len(), 2);
     let first = client.call("get_memories", json!({ "user_id": "ada", "limit": 2 })).1;

@@ -9,6 +9,7 @@ mod dearest;
 mod formation;
 mod formed;
 mod hook;
+mod import;
 mod infer;
 mod largest;
 mod mcp;

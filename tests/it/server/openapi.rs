@@ -97,7 +97,7 @@ fn sent_events(body: &str) -> Vec<Value> {
 }
 
 /// Where an application has JSON of its own.
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "BatchOperation.value",
     "Block.state",
     "ContentPart.arguments",
@@ -113,6 +113,7 @@ const OWN: [&str; 15] = [
     "MessageVersion.metadata",
     "Metadata.metadata",
     "OpenAi",
+    "Prompt.request",
 ];
 
 /// Each answer is described to its last field: where any JSON is allowed, it is an application's own.
@@ -144,7 +145,9 @@ fn collect_open(at: &str, schema: &Value, open: &mut BTreeSet<String>) {
     let is_object = schema["type"] == "object"
         && schema["properties"].is_null()
         && schema["oneOf"].is_null()
-        && schema["additionalProperties"] != false;
+        && schema["additionalProperties"] != false
+        // A map whose values have a type.
+        && schema["additionalProperties"]["type"].is_null();
     if names.iter().all(|name| schema[name].is_null()) || is_object {
         open.insert(at.to_owned());
     }

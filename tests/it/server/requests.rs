@@ -18,6 +18,15 @@ fn messages_are_put_found_changed_and_deleted() {
     assert!(
         found.body["answerability"].as_f64().unwrap() > 0.5 && found.body["hits"][0]["breakdown"]["dense"].is_number()
     );
+    assert!(found.body["not_embedded"].is_null() && found.body["hits"][0]["relevance"].as_f64().unwrap() > 0.1);
+    let elephants = "How do elephants sleep?";
+    assert_eq!(recall(json!({ "query": elephants, "min_score": 0.1 })).body["hits"], json!([]));
+    let recalled = |request: Value| {
+        let prompt = server.post("/v1/namespaces/acme%2Fada/sessions/new/assemble", request).body;
+        prompt["recalled"].as_array().unwrap().len()
+    };
+    assert_eq!(recalled(json!({ "prompt": elephants })), 0);
+    assert_eq!(recalled(json!({ "prompt": elephants, "min_score": 0 })), 3);
 
     let one = format!("/v1/namespaces/acme%2Fada/messages/{}", ids[1]);
     assert_eq!(server.get(&one).body["content"], "We row on Thursdays.");
@@ -290,6 +299,34 @@ fn namespaces_are_listed_searched_and_deleted() {
     server.get("/v1/namespaces/acme%2Fada").assert_problem(404, "no such namespace");
 }
 
+/// A picture has no words: mem0's clients are shown what it is, and a message that says nothing is no memory.
+#[test]
+fn a_picture_is_no_empty_memory_of_mem0() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    let image =
+        |url: &str| json!({ "role": "user", "content": [{ "type": "image_url", "image_url": { "url": url } }] });
+    let called = json!({ "id": "c", "type": "function", "function": { "name": "look", "arguments": "{}" } });
+    let messages = json!([
+        image("https://example.com/boat.png"), image("data:image/png;base64,AAAA"), { "role": "user", "content": "" },
+        { "role": "assistant", "content": null, "tool_calls": [called] },
+    ]);
+    let added = server.post("/v3/memories/add/", json!({ "messages": messages, "user_id": "ada" })).body;
+    let expected = ["[image: https://example.com/boat.png]", "[image]", "[call of look]"];
+    let memories = |answer: &Value| -> Vec<String> {
+        answer["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|memory| memory["memory"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(memories(&added), expected);
+    let mut listed = memories(&server.post("/v3/memories/", json!({ "filters": { "user_id": "ada" } })).body);
+    listed.reverse();
+    assert_eq!(listed, expected);
+}
+
 #[test]
 fn documents_forgetting_and_the_audit() {
     let db = Db::new();
@@ -343,10 +380,10 @@ fn messages_without_text_are_stored() {
     assert_eq!(stored("/v1/namespaces/b/sessions/s/messages"), 3);
     let recall = json!({ "query": "anything", "strategy": "lexical" });
     assert_eq!(server.post("/v1/namespaces/a/recall", recall).body["hits"], json!([]));
-    // mem0's add takes the others of the same call, too.
+    // mem0 has no memory of nothing, and takes the others of the same call.
     let messages = json!([{ "role": "user", "content": "" }, { "role": "user", "content": "I like tea" }]);
     let added = server.post("/v3/memories/add", json!({ "messages": messages, "user_id": "ada" }));
-    assert_eq!(added.body["results"].as_array().unwrap().len(), 2, "{}", added.body);
+    assert_eq!(added.body["results"].as_array().unwrap().len(), 1, "{}", added.body);
 }
 
 #[test]

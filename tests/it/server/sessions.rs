@@ -70,3 +70,25 @@ fn of_long_messages_the_newest_are_returned() {
     let answer = server.get(&format!("{PATH}?last=8&before=m3")).body;
     assert_eq!(ids(&answer["messages"]), ["m0", "m1", "m2"]);
 }
+
+/// A prompt comes in the format of the API that it is for, too.
+#[test]
+fn a_prompt_is_a_request_of_a_provider() {
+    let db = Db::new();
+    let server = Server::start(&db);
+    assert_eq!(server.post(PATH, messages([("m1".to_owned(), "We row on Thursdays.".to_owned())])).status, 200);
+    let assemble = |to: Value| {
+        server.post("/v1/namespaces/a/sessions/s/assemble", json!({ "prompt": "When do we row?", "to": to })).body
+    };
+    for (to, field) in [("openai", "messages"), ("anthropic", "messages"), ("gemini", "contents")] {
+        let prompt = assemble(json!(to));
+        let (own, request) = (prompt["messages"].as_array().unwrap(), &prompt["request"]);
+        let said = request[field].as_array().unwrap_or_else(|| panic!("{prompt}"));
+        assert!(!own.is_empty() && said.last().unwrap().to_string().contains("When do we row?"), "{prompt}");
+        assert!(request.to_string().contains("We row on Thursdays."), "{prompt}");
+    }
+    assert!(assemble(Value::Null).get("request").is_none());
+    server
+        .post("/v1/namespaces/a/sessions/s/assemble", json!({ "prompt": "x", "to": "other" }))
+        .assert_problem(422, "openai");
+}

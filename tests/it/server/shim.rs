@@ -572,6 +572,8 @@ fn a_shim_says_why_its_server_does_not_start() {
         (&[], &damaged, ["can be started: ", "not a mnemon database"]),
         (&[], &encrypted, ["encrypted", "--key-file"]),
         (&["--key-file", &wrong], &encrypted, ["can be started: ", "key"]),
+        #[cfg(target_os = "linux")]
+        (&[], "/proc/memory.redb", ["cannot write into the folder /proc;", "move the database"]),
     ] {
         let mut shim = command(runtime.path());
         shim.args(["mcp", "--db", db]).args(more).current_dir(folder.path()).stdin(Stdio::null());

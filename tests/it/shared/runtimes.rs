@@ -100,6 +100,7 @@ fn blocking(engine: &Engine, folder: &Path) -> BTreeSet<&'static str> {
         delete_namespaces => calls_of.delete_namespaces(&namespace("imported")).unwrap();
         forget => calls_of.forget(Forget::messages(&space, ["m1"])).unwrap();
         audit => calls_of.audit().unwrap();
+        audit_part => calls_of.audit_part(0..1).unwrap();
         hold => calls_of.hold(&other, "a case").unwrap();
         holds => calls_of.holds().unwrap();
         release => calls_of.release(&other).unwrap();
@@ -204,6 +205,7 @@ async fn awaited(engine: &Engine, folder: &Path) {
     engine.delete_namespaces(&namespace("imported")).await.unwrap();
     engine.forget(Forget::messages(&space, ["m1"])).await.unwrap();
     engine.audit().await.unwrap();
+    engine.audit_part(0..1).await.unwrap();
     engine.hold(&other, "a case").await.unwrap();
     engine.holds().await.unwrap();
     engine.release(&other).await.unwrap();

@@ -86,6 +86,7 @@ from ._mnemon import (
     Documents as Documents,
     Engine as Engine,
     FactBlock as FactBlock,
+    FileMessages as FileMessages,
     FlushedBatch as FlushedBatch,
     GivenVectors as GivenVectors,
     Hit as Hit,
@@ -111,6 +112,7 @@ from ._mnemon import from_gemini as from_gemini
 from ._mnemon import from_openai as from_openai
 from ._mnemon import labels_of as labels_of
 from ._mnemon import namespace_of as namespace_of
+from ._mnemon import read_files as read_files
 from ._mnemon import to_anthropic as to_anthropic
 from ._mnemon import to_gemini as to_gemini
 from ._mnemon import to_openai as to_openai
@@ -121,6 +123,7 @@ from ._reports import BlockStatus as BlockStatus
 from ._reports import CheckpointInfo as CheckpointInfo
 from ._reports import CollectionReport as CollectionReport
 from ._reports import CollectionUpdate as CollectionUpdate
+from ._reports import ImportReport as ImportReport
 from ._reports import ItemBefore as ItemBefore
 from ._reports import JournalHit as JournalHit
 from ._reports import MemoryReport as MemoryReport

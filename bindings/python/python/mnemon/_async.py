@@ -26,6 +26,7 @@ from ._options import (
     ChatModel,
     EmbedderLike,
     EngineOptions,
+    FileOptions,
     ForgetOptions,
     MemoryOptions,
     MessageLike,
@@ -40,6 +41,7 @@ from ._reports import (
     CheckpointInfo,
     CollectionReport,
     CollectionUpdate,
+    ImportReport,
     MemoryReport,
     NamespaceInfo,
     PurgeReport,
@@ -77,6 +79,9 @@ class AsyncEngine:
 
     async def put_all(self, messages: Iterable[tuple[str, MessageLike]]) -> PutReport:
         return await wait(self.engine.put_all, messages)
+
+    async def import_files(self, path: str | PathLike[str], **options: Unpack[FileOptions]) -> ImportReport:
+        return await wait(self.engine.import_files, path, **options)
 
     async def flush(self) -> int:
         return await wait(self.engine.flush)
@@ -264,8 +269,10 @@ class AsyncMemory:
     async def get(self, input: MessageLike | None = None) -> Prompt:
         return await wait(self.memory.get, input)
 
-    async def assemble(self, message: MessageLike, *, recall: int | None = None) -> Prompt:
-        return await wait(self.memory.assemble, message, recall=recall)
+    async def assemble(
+        self, message: MessageLike, *, recall: int | None = None, time_zone: str | None = None, after: str | None = None
+    ) -> Prompt:
+        return await wait(self.memory.assemble, message, recall=recall, time_zone=time_zone, after=after)
 
     async def add_step(self, step: MessageLike) -> None:
         await wait(self.memory.add_step, step)

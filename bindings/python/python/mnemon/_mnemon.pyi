@@ -15,6 +15,7 @@ from ._reports import (
     CheckpointInfo,
     CollectionReport,
     CollectionUpdate,
+    ImportReport,
     JournalHit,
     MemoryReport,
     ModelIdentity,
@@ -31,6 +32,7 @@ from ._reports import (
 __version__: str
 
 _Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
+_Source: TypeAlias = Literal["user", "assistant", "tool", "web", "import"]
 _Path: TypeAlias = str | PathLike[str]
 _Progress: TypeAlias = Callable[[ReindexProgress], bool | None]
 
@@ -47,6 +49,8 @@ class Message:
         created_at: Time | None = None,
         expires_at: Time | None = None,
         metadata: dict[str, Any] | None = None,
+        source: _Source | None = None,
+        supersedes: Iterable[str] | None = None,
     ) -> Self: ...
     @staticmethod
     def from_dict(fields: dict[str, Any]) -> Message: ...
@@ -74,10 +78,26 @@ class Message:
     @property
     def expires_at(self) -> datetime | None: ...
     @property
+    def source(self) -> _Source | None: ...
+    @property
+    def supersedes(self) -> list[str]: ...
+    @property
     def metadata(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
 
 def _restored(text: str) -> Message: ...
+def read_files(
+    path: _Path,
+    *,
+    namespace: str | None = None,
+    format: str | None = None,
+    session: str | None = None,
+    me: str | None = None,
+    time_zone: str | None = None,
+    tool_output: int = 0,
+    remove_secrets: bool = False,
+    skip_bad: bool = False,
+) -> FileMessages: ...
 def from_openai(messages: Any) -> list[Message]: ...
 def from_anthropic(conversation: Any) -> list[Message]: ...
 def from_gemini(conversation: Any) -> list[Message]: ...
@@ -99,6 +119,7 @@ class Query:
         where: dict[str, Any] | None = None,
         ids: Iterable[str] | None = None,
         except_ids: Iterable[str] | None = None,
+        include_superseded: bool = False,
         strategy: str | None = None,
         neighbors: bool = True,
         speakers: bool = True,
@@ -107,6 +128,7 @@ class Query:
         length_prior: bool = True,
         half_life: float | None = None,
         now: Time | None = None,
+        time_zone: str | None = None,
         time: Literal["boost", "filter", "ignore"] | None = None,
         keep_duplicates: bool = False,
         diversity: float | None = None,
@@ -116,6 +138,7 @@ class Query:
         as_of: Time | None = None,
         per_batch: int | None = None,
         answerable: float | None = None,
+        min_score: float | None = None,
         previous: Iterable[str] | None = None,
         freshness: Freshness | None = None,
     ) -> Self: ...
@@ -131,6 +154,8 @@ class Hit:
     def namespace(self) -> str | None: ...
     @property
     def score(self) -> float: ...
+    @property
+    def relevance(self) -> float: ...
     @property
     def similarity(self) -> float: ...
     @property
@@ -152,6 +177,8 @@ class Hits:
     def pending(self) -> int: ...
     @property
     def answerability(self) -> float: ...
+    @property
+    def not_embedded(self) -> str | None: ...
     @property
     def version(self) -> int | None: ...
     @property
@@ -228,6 +255,13 @@ class Config:
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
 
 @final
+class FileMessages:
+    @property
+    def notes(self) -> list[str]: ...
+    def __iter__(self) -> Iterator[tuple[str | None, Message]]: ...
+    def __next__(self) -> tuple[str | None, Message]: ...
+
+@final
 class Engine:
     def __new__(
         cls,
@@ -240,12 +274,26 @@ class Engine:
         read_only: bool = False,
         shared: str | None = None,
         freshness: Freshness | None = None,
+        remove_secrets: bool = False,
     ) -> Self: ...
     @property
     def model(self) -> ModelIdentity: ...
     def reopen(self) -> Engine: ...
     def put(self, namespace: str, messages: Messages) -> PutReport: ...
     def put_all(self, messages: Iterable[tuple[str, MessageLike]]) -> PutReport: ...
+    def import_files(
+        self,
+        path: _Path,
+        *,
+        namespace: str | None = None,
+        format: str | None = None,
+        session: str | None = None,
+        me: str | None = None,
+        time_zone: str | None = None,
+        tool_output: int = 0,
+        remove_secrets: bool = False,
+        skip_bad: bool = False,
+    ) -> ImportReport: ...
     def flush(self) -> int: ...
     def link(self) -> int: ...
     def pending(self) -> int: ...
@@ -327,7 +375,7 @@ class Engine:
         chat_history_token_ratio: float = 0.7,
         token_flush_size: int | None = None,
         tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None = None,
-        insert: Literal["system", "user"] = ...,
+        insert: Literal["system", "user", "split"] = ...,
         renderer: Literal["xml", "markdown"] = ...,
         block_deadline: float = 2.0,
         checkpoint_each_put: bool = False,
@@ -572,6 +620,7 @@ class VectorBlock:
         threshold: float | None = None,
         window: int | None = None,
         own_session: bool = False,
+        min_score: float | None = None,
         unit: Literal["message", "batch"] = ...,
         keep_previous_hits: bool = False,
         process: Callable[[list[Hit]], list[Hit]] | None = None,
@@ -629,7 +678,15 @@ class Memory:
     def put(self, messages: Messages) -> MemoryReport: ...
     def sync(self, chat: Messages) -> MemoryReport: ...
     def get(self, input: MessageLike | None = None) -> Prompt: ...
-    def assemble(self, message: MessageLike, *, recall: int | None = None) -> Prompt: ...
+    def assemble(
+        self,
+        message: MessageLike,
+        *,
+        recall: int | None = None,
+        min_score: float | None = None,
+        time_zone: str | None = None,
+        after: str | None = None,
+    ) -> Prompt: ...
     def add_step(self, step: MessageLike) -> None: ...
     def steps(self) -> list[Message]: ...
     def set(self, messages: Messages) -> MemoryReport: ...

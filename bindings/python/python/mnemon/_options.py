@@ -56,6 +56,7 @@ class EngineOptions(TypedDict, total=False):
     read_only: bool
     shared: str | None
     freshness: Freshness | None
+    remove_secrets: bool
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -64,13 +65,24 @@ class MemoryOptions(TypedDict, total=False):
     chat_history_token_ratio: float
     token_flush_size: int | None
     tokens: Literal["o200k_base", "cl100k_base", "approximate"] | Callable[[str], int] | None
-    insert: Literal["system", "user"]
+    insert: Literal["system", "user", "split"]
     renderer: Literal["xml", "markdown"]
     block_deadline: float
     checkpoint_each_put: bool
     keep_checkpoints: int | None
     keep_checkpoints_within: float | None
     flush_on_drop: bool
+
+
+class FileOptions(TypedDict, total=False):
+    namespace: str | None
+    format: str | None
+    session: str | None
+    me: str | None
+    time_zone: str | None
+    tool_output: int
+    remove_secrets: bool
+    skip_bad: bool
 
 
 class ForgetOptions(TypedDict, total=False):

@@ -48,7 +48,8 @@ class Block(Protocol):
 
     Optional attributes: `priority` (default 0; blocks with the highest number are shortened first, blocks with 0 never), `scope`
     (`"session"`, or `"namespace"` if all its sessions share one state), `after_forget` (`"drop"`, or `"rebuild"`: the state is made
-    again of what is left).
+    again of what is left), `changes` (how often the content does: `"never"`, `"seldom"`, the default, or `"each_prompt"`; a prompt has what
+    changes least first).
 
     Optional methods:
 

@@ -10,6 +10,21 @@ class PutReport(TypedDict):
     unchanged: int
 
 
+class ImportReport(TypedDict):
+    """`formats`: number of files that were read in each. `namespaces`: at most 100. `notes`: at most 100 of `note_count`."""
+
+    new: int
+    replaced: int
+    unchanged: int
+    removed: int
+    skipped: int
+    formats: dict[str, int]
+    unknown_files: int
+    namespaces: list[str]
+    notes: list[str]
+    note_count: int
+
+
 class MemoryReport(TypedDict):
     new: int
     replaced: int

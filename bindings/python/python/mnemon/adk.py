@@ -1,9 +1,10 @@
 """The session and memory services of Google's ADK on an engine. Need the package `google-adk`."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import dropwhile
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +31,8 @@ with needs("mnemon.adk", "google-adk", "google"):
 State = dict[str, Any]
 # In a message's metadata: an event as JSON, of a session or of a memory.
 KEY, MEMORY = "adk", "adk_memory"
+# In the metadata of an event that a rewind took back. The message has no content: recalls and prompts of other programs pass over it.
+REWOUND = "adk_rewound"
 STATE = "state"
 # The session of memories that were added without one.
 NOTES = "notes"
@@ -41,8 +44,9 @@ class MnemonSessionService(BaseSessionService):
     The sessions of a user are those of the namespace `prefix/app/user`. An event is a message, which recalls there find by its text; it
     comes back as ADK's service on SQLite gives it back, and what another program put into the session, or changed there, is read as
     events, too. States are documents. An event has at most 16 MiB as JSON: larger files belong to ADK's artifacts, where its
-    `SaveFilesAsArtifactsPlugin` puts them. One with more than 1 MiB of text is found by its beginning. A session's id has at most 512
-    bytes. Spaces around it are cut off.
+    `SaveFilesAsArtifactsPlugin` puts them. One with more than 1 MiB of text is found by its beginning. Events that `Runner.rewind_async`
+    takes back stay in the session, as in ADK's services, and recalls find them no more. A session's id has at most 512 bytes. Spaces
+    around it are cut off.
 
     `append_event` raises `StaleSessionError` if another call appended to the session since it was read. An event that the session has
     already is not appended again. A call's changes are one commit, with the states, and are done to their end before a cancellation goes
@@ -120,20 +124,29 @@ class MnemonSessionService(BaseSessionService):
             if head is None:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             if old := self.engine.get(space, message.id):
-                if old.metadata != message.metadata:
+                if old.metadata.get(KEY) != message.metadata[KEY]:
                     raise AlreadyExistsError(f"Session {session.id} has another event {event.id}: give events ids of their own.")
                 return
             last = key_of(KEY, session.id, session.events[-1].id) if session.events else None
             if marker != head["revision"] if marker else last != head["last"] and head["time"] > session.last_update_time:
                 raise StaleSessionError(f"Session {session.id} was changed since it was read: read it again with get_session.")
             yield from _merged(zip(places, found, texts, states, ({}, {}, fields), strict=True))
-            yield DocumentOperation.put_messages(space, [message])
+            yield DocumentOperation.put_messages(space, [*self._rewound(space, session.id, event), message])
 
         # Agents that run in parallel share the object.
         with turn_of(*places[2]):
             if update(self.engine, places, change):
                 session.last_update_time, session._storage_update_marker = time, revision
                 appended.append(event)
+
+    def _rewound(self, space: str, session: str, rewind: Event) -> list[Message]:
+        """The messages of the events that a new event takes back, if it is a rewind, as they are from then on."""
+        to = rewind.actions.rewind_before_invocation_id
+        events = [event for message in self.engine.history(space, session) if (event := _stored(message, KEY, {}))] if to else []
+        if to not in {event.invocation_id for event in events}:
+            return []
+        live = {event.id for event in _live([*events, rewind])}
+        return [_message(event, session, KEY, rewound=True) for event in events if event.id not in live]
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
         [(space, _)] = self._places(app, user, id)[2:]
@@ -180,8 +193,9 @@ class MnemonMemoryService(BaseMemoryService):
 
     The memories of a user are the messages of the namespace `prefix/app/user`; other messages there are memories, too. `search_memory`
     finds the `k` best by meaning and by words. A session that is added again replaces what was added of it; events without text are left
-    out. What `delete_memory` deleted, a session that is added again does not bring back. `add_memory` and custom metadata are kept as
-    given. A call's changes are one commit.
+    out, and those that `Runner.rewind_async` took back. A rewind that `add_events_to_memory` is given deletes what was added before of the
+    events that it takes back, if `session_id` is given too. What `delete_memory` deleted, a session that is added again does not bring
+    back. `add_memory` and custom metadata are kept as given. A call's changes are one commit.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, *, prefix: str = "adk/memory", k: int = 10) -> None:
@@ -201,7 +215,8 @@ class MnemonMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        await finish(self._add, app_name, user_id, session_id or NOTES, _memories(events, custom_metadata or {}))
+        rewinds = {event.actions.rewind_before_invocation_id for event in events if session_id} - {None}
+        await finish(self._add, app_name, user_id, session_id or NOTES, _memories(events, custom_metadata or {}), rewinds=rewinds)
 
     async def add_memory(
         self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None = None
@@ -216,15 +231,18 @@ class MnemonMemoryService(BaseMemoryService):
         if memory_id:
             await finish(self._delete, space_of(*self.prefix, app_name, user_id), memory_id)
 
-    def _add(self, app: str, user: str, session: str, events: Sequence[Event], *, replaces: bool = False) -> None:
+    def _add(
+        self, app: str, user: str, session: str, events: Sequence[Event], *, replaces: bool = False, rewinds: Collection[str | None] = ()
+    ) -> None:
         space = space_of(*self.prefix, app, user)
         deletions = [(space, key_of(MEMORY, event.id)) for event in events]
 
         def change(found: list[Head | None], _: list[str | None]) -> Iterator[DocumentOperation]:
             new = [_message(event, session, MEMORY) for event, deleted in zip(events, found, strict=True) if not deleted]
-            if replaces:
-                old = {message.id for message in self.engine.history(space, session) if MEMORY in message.metadata}
-                yield DocumentOperation.delete_messages(space, old - {message.id for message in new})
+            if replaces or rewinds:
+                old = [message for message in self.engine.history(space, session) if MEMORY in message.metadata]
+                gone = old if replaces else dropwhile(lambda message: _invocation(message) not in rewinds, old)
+                yield DocumentOperation.delete_messages(space, {message.id for message in gone} - {message.id for message in new})
             yield DocumentOperation.put_messages(space, new)
 
         with turn_of(space):
@@ -271,20 +289,20 @@ def _parts(said: types.Content | None) -> list[Part]:
     return parts
 
 
-def _message(event: Event, session: str, key: str) -> Message:
+def _message(event: Event, session: str, key: str, *, rewound: bool = False) -> Message:
     stored = event.model_dump_json(exclude_none=True, fallback=str)
     # As it comes back, where a model that a tool returned is an object.
     event = Event.model_validate_json(stored)
     parts = _parts(event.content)
     results = parts and all(part["type"] == "tool_result" for part in parts)
     return Message(
-        fitting(parts),
+        [] if rewound else fitting(parts),
         "tool" if results else "user" if event.author in ("user", "") else "assistant",
         id=key_of(key, session, event.id),
         session=session,
         name=event.author or None,
         created_at=datetime.fromtimestamp(event.timestamp, UTC),
-        metadata={key: stored},
+        metadata={key: stored, **({REWOUND: True} if rewound else {})},
     )
 
 
@@ -292,7 +310,8 @@ def _stored(message: Message, key: str, names: dict[str, str]) -> Event | None:
     """The event that a service stored, with what another program put in the place of its content; `None` if there was none."""
     with suppress(KeyError, TypeError, ValueError):
         event = Event.model_validate_json(message.metadata[key])
-        if not is_unchanged(message, _parts(event.content)):
+        is_rewound = REWOUND in message.metadata and not message.content
+        if not (is_rewound or is_unchanged(message, _parts(event.content))):
             event.content = _content(message.role, message.content, names)
         return event
     return None
@@ -332,10 +351,32 @@ def _time(message: Message) -> float:
     return message.created_at.timestamp() if message.created_at else 0.0
 
 
+def _live(events: Sequence[Event]) -> list[Event]:
+    """The events that no rewind takes back: of some of a session's, a rewind to an invocation that is not among them goes back to before
+    the first. Of several events of an invocation, a rewind goes back to before the first, as ADK's prompts do.
+    """
+    first: dict[str, int] = {}
+    for at, event in enumerate(events):
+        first.setdefault(event.invocation_id, at)
+    live, at = list[Event](), len(events)
+    while at > 0:
+        at -= 1
+        if to := events[at].actions.rewind_before_invocation_id:
+            at = min(at, first.get(to, 0))
+        else:
+            live.append(events[at])
+    return live[::-1]
+
+
 def _memories(events: Sequence[Event], custom: Mapping[str, object]) -> list[Event]:
-    """The events that have text, as memories."""
-    said = [event for event in events if any(part["type"] == "text" for part in _parts(event.content))]
+    """The events that have text and that no rewind takes back, as memories."""
+    said = [event for event in _live(events) if any(part["type"] == "text" for part in _parts(event.content))]
     return [event.model_copy(update={"actions": EventActions(), "custom_metadata": dict(custom)}) for event in said]
+
+
+def _invocation(memory: Message) -> str | None:
+    event = _stored(memory, MEMORY, {})
+    return event.invocation_id if event else None
 
 
 def _remembered(memory: MemoryEntry, custom: Mapping[str, object]) -> Event:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
 from ._adapters import COMPONENTS, engine_at, fitting, is_unchanged, needs, search, text_of
@@ -16,13 +17,14 @@ with needs("mnemon.autogen", "autogen-core", "autogen_core"):
     from autogen_core import CancellationToken, Component, Image
     from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
     from autogen_core.model_context import ChatCompletionContext
-    from autogen_core.models import SystemMessage
+    from autogen_core.models import LLMMessage, SystemMessage
     from pydantic import BaseModel
 
 _T = TypeVar("_T")
 
 # In a message's metadata: the kind, the MIME type, whether that is AutoGen's own, and the metadata of a content, and what is not its text.
 KEY = "autogen"
+HEADING = "Relevant memories, best first:"
 READERS: dict[str, Callable[[str], Any]] = {"image": Image.from_base64, "bytes": unpacked, "json": json.loads, "text": str}
 
 
@@ -77,14 +79,17 @@ class MnemonMemory(Memory, Component[MemoryConfig]):
         return MemoryQueryResult(results=[_content(hit) for hit in hits])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Adds what the last message of the context recalls to it, as one message of the system; nothing if that is nothing."""
+        """Adds what the last message of the context recalls to it, as one message of the system. An agent calls this for each task, and its
+        context keeps what was added, so a memory that the context has already is left out; if all are, nothing is added.
+        """
         messages = await model_context.get_messages()
         last = messages[-1].content if messages else ""
         asked = last if isinstance(last, str) else "\n".join(part for part in last if isinstance(part, str))
         memories = await self.query(asked)
-        if memories.results:
-            lines = [f"{number}. {_text(memory.content)}" for number, memory in enumerate(memories.results, 1)]
-            await model_context.add_message(SystemMessage(content="\n".join(["Relevant memories, best first:", *lines])))
+        new = [text for memory in memories.results if not _is_shown(text := _text(memory.content), messages)]
+        if new:
+            lines = [f"{number}. {text}" for number, text in enumerate(new, 1)]
+            await model_context.add_message(SystemMessage(content="\n".join([HEADING, *lines])))
         return UpdateContextResult(memories=memories)
 
     async def clear(self) -> None:
@@ -116,6 +121,13 @@ def _text(content: Any) -> str:
     if isinstance(content, dict):
         return json.dumps(content, ensure_ascii=False)
     return content if isinstance(content, str) else f"({'image' if isinstance(content, Image) else 'bytes'})"
+
+
+def _is_shown(memory: str, messages: Iterable[LLMMessage]) -> bool:
+    """True if a message is this memory, or one that `update_context` added and that has a line or lines with it."""
+    line = re.compile(rf"^\d+\. {re.escape(memory)}$", re.MULTILINE)
+    said = [message.content for message in messages if isinstance(message.content, str)]
+    return any(text == memory or (text.startswith(HEADING) and line.search(text)) for text in said)
 
 
 def _message(memory: MemoryContent, session: str) -> Message:

@@ -36,6 +36,10 @@ class MnemonSessionRepository(SessionRepository):
 
     Calls may come from any thread, and from any number of repositories of a namespace. What is created twice, or updated and not there,
     raises `SessionException`, and nothing is changed.
+
+    On a restart Strands reads a session from the message on whose number is that of the messages which its conversation manager removed
+    (strands-agents 1.62). With `pin_first` those are not the first ones, so the pinned messages are lost from the conversation, here as
+    in Strands' own sessions. What must stay belongs in the system prompt.
     """
 
     def __init__(self, engine: Engine | AsyncEngine, namespace: str) -> None:

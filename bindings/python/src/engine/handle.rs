@@ -19,6 +19,7 @@ use crate::{
     models::ModelOptions,
     operation::{DocumentOperation, outcome},
     query::{FreshnessLike, seconds},
+    secrets::SecretRemoval,
     shared::Shared,
     values::{Count, FilePath, List, Real, Space, Text, count, number, switch, text, to_python},
     wait::apart,
@@ -39,6 +40,10 @@ use crate::{
 /// each; a number of seconds, at no cost, and reads go on while Postgres is away; or `"local"`, whatever the copy has.
 /// Default: 1 second. A write that Postgres does not take raises `SharedDatabaseError` within
 /// `Config(shared_timeout=...)`, or twice that behind another write.
+///
+/// `remove_secrets` replaces keys, tokens, passwords beside their names and numbers of cards by marks, such as `[key removed]`, in the
+/// messages, documents, metadata and tool arguments that calls are given, before anything else is done with them; ids, questions, files
+/// that are imported, and what a chat model answers stay as they are.
 ///
 /// Use it in a `with` statement, or call `close`. All calls may be made from any thread, and release the GIL. A process
 /// that was forked after the opening cannot use it. Ctrl-C ends the waiting of every call with `KeyboardInterrupt`: what
@@ -77,7 +82,7 @@ pub(crate) fn plain_or<T: PyClass>(object: &Bound<'_, PyAny>, attribute: &str) -
 impl Engine {
     #[new]
     #[pyo3(signature = (path = None, *, config = None, embedder = None, reranker = None, create = true, read_only = false,
-        shared = None, freshness = None))]
+        shared = None, freshness = None, remove_secrets = false))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn new(
         py: Python<'_>,
@@ -89,6 +94,7 @@ impl Engine {
         #[pyo3(from_py_with = switch)] read_only: bool,
         shared: Option<Text>,
         freshness: Option<FreshnessLike>,
+        #[pyo3(from_py_with = switch)] remove_secrets: bool,
     ) -> PyResult<Self> {
         let refused = match (&path, read_only, &shared) {
             (None, true, _) => Some("read_only needs a path"),
@@ -115,7 +121,8 @@ impl Engine {
             builder = builder.reranker(models.reranker(object, &kept)?);
         }
         let opened = apart(py, move || if read_only { builder.open_read_only() } else { builder.open() })?;
-        let shared = Shared::new(opened.map_err(|error| raised(py, error))?, models);
+        let shared =
+            Shared::new(opened.map_err(|error| raised(py, error))?, models, SecretRemoval::new(remove_secrets));
         Ok(Engine { shared, kept, read_only })
     }
 
@@ -127,7 +134,8 @@ impl Engine {
             return Ok(this.unbind());
         }
         let opened = engine.shared.run_apart(py, mnemon::Engine::reopen)?;
-        let (shared, kept) = (Shared::new(opened, engine.shared.models.clone()), engine.kept.clone_ref(py));
+        let Shared { models, secrets, .. } = &*engine.shared;
+        let (shared, kept) = (Shared::new(opened, models.clone(), secrets.clone()), engine.kept.clone_ref(py));
         Py::new(py, Engine { shared, kept, read_only: true })
     }
 
@@ -163,8 +171,10 @@ impl Engine {
         py: Python<'py>,
         operations: List<DocumentOperation>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let operations = operations.0.into_iter().map(|operation| operation.0).collect();
-        let outcomes = self.shared.call(py, async |engine| engine.document_batch(operations).await)?;
+        let outcomes = self.shared.call(py, async |engine| {
+            let operations = operations.0.into_iter().map(|operation| self.shared.secrets.operation(operation.0));
+            engine.document_batch(operations.collect::<mnemon::Result<_>>()?).await
+        })?;
         outcomes.into_iter().map(|outcome| self::outcome(py, outcome)).collect()
     }
 
@@ -175,7 +185,8 @@ impl Engine {
     /// tokens of the oldest leave the buffer at a time; default: a tenth of the limit. `tokens` names the encoding that tokens are counted with,
     /// `"o200k_base"` or `"cl100k_base"`, or is `"approximate"`, or a function of a text. `blocks` are those of this
     /// package, or objects as `mnemon.Block` describes them. `insert` says into which message of the prompt the blocks
-    /// go, `"system"` or `"user"`, and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
+    /// go, `"system"`, `"user"`, or with `"split"` the system message and, of what is recalled for the prompt, the user's, so
+    /// that a provider's prompt cache keeps the system message and the history; and `renderer` in which form, `"xml"` or `"markdown"`. A prompt waits
     /// `block_deadline` seconds for its blocks. `keep_checkpoints` is how many of the session's newest checkpoints stay when
     /// another one is made, and `keep_checkpoints_within` for how many seconds, at least the newest; with both, one stays if
     /// either keeps it. Default: all. Raises `InvalidConfigError`.

@@ -17,13 +17,18 @@ impl Engine {
     /// Stores messages; they are durable when this returns. Returns how many were new, replaced and unchanged.
     fn put<'py>(&self, py: Python<'py>, namespace: Space, messages: List<MessageLike>) -> PyResult<Bound<'py, PyAny>> {
         let (namespace, messages) = (namespace.0, unwrapped(messages));
-        to_python(py, &self.shared.call(py, async move |engine| engine.put(&namespace, messages).await)?)
+        let put = async |engine: &mnemon::Engine| engine.put(&namespace, self.shared.secrets.messages(messages)?).await;
+        to_python(py, &self.shared.call(py, put)?)
     }
 
     /// Stores messages of several namespaces, pairs of a namespace and a message, in one commit.
     fn put_all<'py>(&self, py: Python<'py>, messages: List<Pair<Space, MessageLike>>) -> PyResult<Bound<'py, PyAny>> {
-        let messages: Vec<_> = messages.0.into_iter().map(|Pair(space, message)| (space.0, message.0)).collect();
-        to_python(py, &self.shared.call(py, async move |engine| engine.put_all(messages).await)?)
+        let put = async |engine: &mnemon::Engine| {
+            let without_secrets =
+                |Pair(space, message): Pair<Space, MessageLike>| Ok((space.0, self.shared.secrets.message(message.0)?));
+            engine.put_all(messages.0.into_iter().map(without_secrets).collect::<mnemon::Result<_>>()?).await
+        };
+        to_python(py, &self.shared.call(py, put)?)
     }
 
     /// Embeds all pending messages now. Returns how many were embedded.
@@ -127,7 +132,10 @@ impl Engine {
     /// Replaces the metadata of a message. Returns false if there is no such message.
     fn set_metadata(&self, py: Python<'_>, namespace: Space, id: Text, metadata: Fields<'_>) -> PyResult<bool> {
         let (namespace, metadata) = (namespace.0, self::metadata(&metadata)?);
-        self.shared.call(py, async |engine| engine.set_metadata(&namespace, &id, metadata).await)
+        let set = async |engine: &mnemon::Engine| {
+            engine.set_metadata(&namespace, &id, self.shared.secrets.metadata(metadata)).await
+        };
+        self.shared.call(py, set)
     }
 
     /// Deletes messages by their ids. Returns how many there were.

@@ -28,6 +28,7 @@ from google.adk.tools import load_memory
 from google.genai import types
 from pydantic import BaseModel
 
+import mnemon
 from mnemon import Engine, InvalidMessageError, InvalidNamespaceError
 from mnemon._adapters import turn_of
 from mnemon._errors import MnemonError
@@ -481,6 +482,81 @@ async def test_a_memory_that_another_machine_adds_meanwhile_is_deleted_too(engin
     await late.delete_memory(**ADA, memory_id=said[0].id)
     await memory.add_events_to_memory(**ADA, events=said, session_id="u")
     assert engine.sessions("adk/memory/club/ada") == []
+
+
+def turn(invocation: str, text: str | None, *, rewinds: str | None = None) -> Event:
+    made = event(text)
+    made.invocation_id, made.actions.rewind_before_invocation_id = invocation, rewinds
+    return made
+
+
+async def test_what_a_rewind_takes_back_is_found_no_more(engine: Engine) -> None:
+    theirs, ours, memory = InMemorySessionService(), MnemonSessionService(engine), MnemonMemoryService(engine)
+    space = "adk/sessions/club/ada"
+
+    def found() -> list[str]:
+        return sorted(hit.message.text for hit in engine.recall(space, "bicycle flowerpot piano", k=9))
+
+    async def remembered() -> list[str]:
+        return sorted(one.content.parts[0].text for one in (await memory.search_memory(**ADA, query="bicycle flowerpot piano")).memories)
+
+    async def say(*events: Event) -> Session:
+        for one in events:
+            for service in (theirs, ours):
+                session = await service.get_session(**ADA, session_id="s")
+                assert session is not None
+                await service.append_event(session, one.model_copy(deep=True))
+        engine.flush()
+        expected, session = [await service.get_session(**ADA, session_id="s") for service in (theirs, ours)]
+        assert session is not None and expected is not None
+        assert [one for one in session.events if one.id != "other"] == expected.events
+        await memory.add_session_to_memory(session)
+        return session
+
+    for service in (theirs, ours):
+        await service.create_session(**ADA, session_id="s")
+    red, locker = turn("1", "My bicycle is red."), turn("2", "The word is flowerpot.")
+    await say(red, locker)
+    assert found() == await remembered() == ["My bicycle is red.", "The word is flowerpot."]
+    # What another program said beside it, or changed, is kept.
+    engine.put(space, [mnemon.Message("A flowerpot of another program.", id="other", session="s")])
+    await say(turn("3", None, rewinds="2"), turn("4", "I play the piano."))
+    assert await remembered() == ["I play the piano.", "My bicycle is red."]
+    assert found() == ["A flowerpot of another program.", "I play the piano.", "My bicycle is red."]
+    # An event that is given again changes nothing. A rewind goes back over another one.
+    session = await ours.get_session(**ADA, session_id="s")
+    assert session is not None
+    await ours.append_event(session, locker)
+    assert await ours.get_session(**ADA, session_id="s") == session
+    await say(turn("5", None, rewinds="2"))
+    assert await remembered() == ["My bicycle is red."] and "I play the piano." not in found()
+    await say(turn("6", None, rewinds="1"), turn("7", "My bicycle is sold."))
+    assert await remembered() == ["My bicycle is sold."]
+    engine.put(space, [engine.history(space, "s")[0].to_dict() | {"content": "Ada has a bicycle."}])
+    session = await ours.get_session(**ADA, session_id="s")
+    assert texts(session)[0] == "Ada has a bicycle."
+
+
+async def test_a_rewind_that_is_added_alone_deletes_what_it_takes_back(engine: Engine) -> None:
+    memory = MnemonMemoryService(engine)
+
+    async def add(*events: Event, session: str | None = "s") -> set[str]:
+        await memory.add_events_to_memory(**ADA, events=events, session_id=session)
+        return {message.text for message in engine.history("adk/memory/club/ada", session or "notes")}
+
+    said = [turn("1", "one"), turn("2", "two"), turn("3", "three")]
+    back, four = turn("4", None, rewinds="2"), turn("5", "four")
+    assert await add(*said) == {"one", "two", "three"}
+    assert await add(back, four) == await add(said[2], back, four) == await add(*said, back, four) == {"one", "four"}
+    assert await add(back, four) == {"one", "four"}
+    assert await add(turn("6", None, rewinds="5")) == {"one"}
+    # Memories without a session are of any.
+    assert await add(*said, session=None) == await add(back, session=None) == {"one", "two", "three"}
+    assert await add(*said[:1], turn("7", "more"), turn("8", None, rewinds="7"), session=None) == {"one", "two", "three"}
+    # Of a session that was read in part, too.
+    session = Session(id="t", app_name="club", user_id="ada", events=[said[2], back, four])
+    await memory.add_session_to_memory(session)
+    assert [message.text for message in engine.history("adk/memory/club/ada", "t")] == ["four"]
 
 
 async def test_the_event_loop_goes_on() -> None:

@@ -8,7 +8,7 @@ import autogen_core
 import pytest
 from autogen_core import CancellationToken
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType
-from autogen_core.model_context import UnboundedChatCompletionContext
+from autogen_core.model_context import BufferedChatCompletionContext, UnboundedChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 from chats import SlowEmbedder, beside, put_chat
 from PIL import Image
@@ -79,6 +79,29 @@ async def test_the_context_gets_what_its_last_message_recalls(engine: Engine) ->
     last = (await context.get_messages())[-1]
     assert result.content == "Ada rows on Thursday."
     assert isinstance(last, SystemMessage) and last.content == "Relevant memories, best first:\n1. Ada rows on Thursday."
+
+
+async def test_the_context_has_a_memory_once(engine: Engine) -> None:
+    memory = MnemonMemory(engine, "acme/ada", k=3)
+    rows = "Ada rows:\n(on Thursday) 5.5 km"
+    await memory.add(text(rows))
+    context, short = UnboundedChatCompletionContext(), BufferedChatCompletionContext(buffer_size=2)
+    for number in range(3):
+        for one in (context, short):
+            await one.add_message(UserMessage(content=f"When does Ada row? {number}", source="user"))
+            assert [memory.content for memory in (await memory.update_context(one)).memories.results] == [rows]
+    added = f"Relevant memories, best first:\n1. {rows}"
+    assert [message.content for message in await context.get_messages()] == [
+        "When does Ada row? 0", added, "When does Ada row? 1", "When does Ada row? 2",
+    ]
+    # A context that has lost it gets it again.
+    assert [message.content for message in await short.get_messages()] == ["When does Ada row? 2", added]
+    # What comes later is added alone, and not what the conversation itself has.
+    await memory.add(text("Ada rows in Ely."))
+    await memory.add(text("Where does Ada row?"))
+    await context.add_message(UserMessage(content="Where does Ada row?", source="user"))
+    assert len((await memory.update_context(context)).memories.results) == 3
+    assert (await context.get_messages())[-1].content == "Relevant memories, best first:\n1. Ada rows in Ely."
 
 
 async def test_clear_deletes_the_session_alone(engine: Engine) -> None:

@@ -15,6 +15,8 @@ export interface MemoryOptions {
   k?: number;
   /** The least estimated probability, 0 to 1, that there is something about the question; below it nothing is recalled. Default: 0. */
   answerable?: number;
+  /** The least relevance, 0 to 1, of a message that is recalled. Default: 0. */
+  minScore?: number;
   /** Takes errors of the memory, and the model goes on without it. Without it they end the call, and an answer that was not stored is lost. */
   onError?: (error: unknown) => void;
 }
@@ -27,7 +29,7 @@ export interface MemoryOptions {
  * tools store the message once. Calls of tools and their results are not stored. Of an answer that fails or is aborted nothing is.
  */
 export function memoryMiddleware(namespace: Namespace, options: MemoryOptions): LanguageModelMiddleware {
-  const { session, k = 5, answerable, onError } = options;
+  const { session, k = 5, answerable, minScore, onError } = options;
 
   async function guarded<T>(work: () => Promise<T>): Promise<T | undefined> {
     return work().catch((error: unknown) => {
@@ -50,7 +52,7 @@ export function memoryMiddleware(namespace: Namespace, options: MemoryOptions): 
       const query = questionOf(params.prompt);
       if (query.trim() === "") return params;
       const filter = { $session: { $ne: session } };
-      const found = await guarded(() => namespace.recall(query, { k, answerable, filter, signal: params.abortSignal }));
+      const found = await guarded(() => namespace.recall(query, { k, answerable, min_score: minScore, filter, signal: params.abortSignal }));
       if (!found || found.hits.length === 0) return params;
       const first = params.prompt.findIndex(({ role }) => role !== "system");
       const prompt = [...params.prompt];

@@ -4,6 +4,7 @@ import type { AgentInputItem, Session } from "@openai/agents-core";
 
 import type { Namespace } from "../client.js";
 import { argumentsOf, argumentText, described, fitting, isUnchanged, type Part, partsOf, type Role, turnsOf } from "../messages.js";
+import { jsonOf } from "../serializers.js";
 import type { Message, MessageInput } from "../types.js";
 
 /** In a message's metadata: the item as JSON. The Python SDK has other items, which are under `openai_agents`. */
@@ -48,7 +49,7 @@ export class MnemonSession implements Session {
   /** Stores items at the end, in one commit. */
   async addItems(items: AgentInputItem[]): Promise<void> {
     const messages = items.map((item): MessageInput => {
-      return { role: roleOf(item as Item), content: fitting(partsIn(item as Item)), session: this.sessionId, metadata: { [KEY]: JSON.stringify(item) } };
+      return { role: roleOf(item as Item), content: fitting(partsIn(item as Item)), session: this.sessionId, metadata: { [KEY]: jsonOf(item) } };
     });
     if (messages.length > 0) await this.#inTurn(() => this.namespace.put(messages));
   }

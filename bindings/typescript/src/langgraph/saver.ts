@@ -18,6 +18,7 @@ import {
 import type { Mnemon } from "../client.js";
 import { InvalidArgumentError, NotFoundError } from "../errors.js";
 import { change, keyOf, labelsOf, listed, spaceOf } from "../names.js";
+import { unwritable } from "../serializers.js";
 import { newId } from "../transport.js";
 import type { Filter } from "../types.js";
 
@@ -25,6 +26,8 @@ import type { Filter } from "../types.js";
 const INLINE = 4_000;
 /** Characters of a part. A document has 1 MiB as JSON, in which a character of JSON has three bytes at most. */
 const PART = 300_000;
+/** LangGraph's serializer writes this in the place of a whole value that `JSON.stringify` refuses, without an error. */
+const NOT_WRITTEN = "\"[unable to serialize, circular reference is too complex to analyze]\"";
 
 type Text = { text: string } | { parts: string[] };
 /** A checkpoint: its namespace in the thread, its id, and that of its parent. */
@@ -32,7 +35,11 @@ type Head = Text & { space: string; id: string; parent: string | null; metadata:
 /** A call of `putWrites`. Its text is JSON: the index, the channel and the value of each write. */
 type Writes = Text & { space: string; id: string; task: string; path: string };
 
-/** Keeps the checkpoints of graphs below the namespace `prefix`. A checkpoint of up to 2 million characters is one request. */
+/**
+ * Keeps the checkpoints of graphs below the namespace `prefix`. A checkpoint of up to 2 million characters is one request. A BigInt is an
+ * `InvalidArgumentError`, and nothing is stored. As LangGraph's serializer writes them, a `Date` comes back as text, and `NaN` and
+ * `Infinity` as null.
+ */
 export class MnemonSaver extends BaseCheckpointSaver {
   readonly #prefix: string[];
 
@@ -168,7 +175,10 @@ export class MnemonSaver extends BaseCheckpointSaver {
   /** A value as the serializer writes it: JSON, or the kind and base64. */
   async #dumped(value: unknown): Promise<string> {
     const [kind, bytes] = await this.serde.dumpsTyped(value);
-    return kind === "json" ? new TextDecoder().decode(bytes) : `${kind} ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
+    if (kind !== "json") return `${kind} ${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
+    const text = new TextDecoder().decode(bytes);
+    if (text === NOT_WRITTEN && typeof value !== "string") throw unwritable(value);
+    return text;
   }
 
   async #loaded<T>(text: string): Promise<T> {

@@ -12,6 +12,8 @@ import type { BatchOperation, Document, Filter } from "../types.js";
  * Keeps the items of LangGraph's store below the namespace `prefix`. A query finds items by meaning and by words; `fields` are the paths
  * that are indexed unless a put names others, by default the whole value. A batch is one
  * request: its reads come first, its changes are one commit.
+ *
+ * A value is stored as JSON: a `Date` comes back as text, `NaN` and `Infinity` as null. A BigInt is an `InvalidArgumentError`.
  */
 export class MnemonStore extends BaseStore {
   readonly #prefix: string[];

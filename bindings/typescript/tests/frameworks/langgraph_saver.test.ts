@@ -95,6 +95,27 @@ it("takes a serializer whose data are bytes, and refuses one whose metadata are 
   await expect(sealed.put(thread, checkpointOf({}), metadata, {})).rejects.toThrow("metadata as JSON");
 });
 
+it("refuses a BigInt, where LangGraph's serializer writes a sentence in the place of the whole checkpoint", async () => {
+  const saver = newSaver();
+  const config = await saver.put(thread, checkpointOf({ a: "kept" }), metadata, {});
+  const refused = (work: Promise<unknown>, place: string) => {
+    return expect(work).rejects.toThrow(expect.objectContaining({ name: "InvalidArgumentError", message: expect.stringContaining(`${place} is a BigInt`) }));
+  };
+  await refused(saver.put(thread, checkpointOf({ a: "new", chats: new Map([["monday", { id: 7n }]]) }), metadata, {}), "[\"chats\"][0][1][\"id\"]");
+  await refused(saver.put(thread, checkpointOf({}), { ...metadata, chat: 7n } as typeof metadata, {}), "the value[\"chat\"]");
+  await refused(saver.putWrites(config, [["a", 1], ["chat", 7n]], "task"), "the value");
+  const graph = new StateGraph(Annotation.Root({ chat: Annotation<bigint>(), said: Annotation<string>() }))
+    .addNode("model", () => ({ chat: 7n, said: "Noted." }))
+    .addEdge(START, "model")
+    .compile({ checkpointer: saver });
+  await refused(graph.invoke({ said: "Book a room" }, { configurable: { thread_id: "monday" } }), "the value");
+  expect(await saver.getTuple(thread)).toMatchObject({ checkpoint: { channel_values: { a: "kept" } }, pendingWrites: [] });
+  // The sentence itself is a text as any other.
+  const sentence = "[unable to serialize, circular reference is too complex to analyze]";
+  await saver.putWrites(config, [["a", sentence]], "task");
+  expect((await saver.getTuple(thread))?.pendingWrites).toEqual([["task", "a", sentence]]);
+});
+
 it("finds the latest checkpoint in whatever order they were put", async () => {
   const saver = newSaver();
   const checkpoints = Array.from({ length: 5 }, () => checkpointOf({}));

@@ -69,6 +69,14 @@ describe("MnemonStore", () => {
     expect(names(await ours.listNamespaces(options))).toEqual(names(await theirs.listNamespaces(options)));
   });
 
+  it("refuses a BigInt, and gives back a date as text", async () => {
+    const store = newStore();
+    const when = new Date(7);
+    await expect(store.put(["n"], "k", { chat: { id: 7n } })).rejects.toThrow(/\["chat"\]\["id"\] is a BigInt.*String\(id\)/);
+    await store.put(["n"], "k", { when, share: NaN });
+    expect((await store.get(["n"], "k"))?.value).toEqual({ when: when.toISOString(), share: null });
+  });
+
   it("gives pages", async () => {
     const store = newStore();
     for (let at = 0; at < 5; at++) await store.put(["n", `${at}`], "k", { at });
@@ -89,6 +97,19 @@ describe("MnemonStore", () => {
     expect(await found("Ada goes rowing too.")).not.toContain("hidden");
     expect((await store.search(["m"], { query: "boat", limit: 1 }))[0]?.score).toBeTypeOf("number");
   });
+
+  it.each([["no index", { text: "sold" }, false], ["no fields", { text: "sold" }, []], ["no such field", { note: "sold" }, undefined]] as const)(
+    "does not find an item by words that it no longer has: put again with %s", async (_, value, index) => {
+      const store = new MnemonStore(served.mnemon, { prefix: ["store", `${stores++}`], fields: ["text"] });
+      await store.put(["m"], "hobby", { text: "Ada rides her bicycle." });
+      await store.put(["m"], "music", { text: "Ada plays the piano." });
+      const found = async () => (await store.search(["m"], { query: "bicycle" })).map(({ key }) => key);
+      expect((await found())[0]).toBe("hobby");
+      await store.put(["m"], "hobby", value, index as false | undefined);
+      expect(await found()).not.toContain("hobby");
+      expect((await store.get(["m"], "hobby"))?.value).toEqual(value);
+    },
+  );
 
   it("reads before it changes in a batch, and keeps the last of several puts", async () => {
     const store = newStore();

@@ -8,6 +8,7 @@ mod encryption;
 mod filters;
 mod flush;
 mod fresh;
+mod import;
 mod memory;
 mod recall;
 mod reindex;
@@ -54,6 +55,8 @@ enum Bench {
     Flush(flush::Args),
     /// How soon a message is recalled after it was put: by its words, and by meaning.
     Fresh(fresh::Args),
+    /// Reading of files of other programs, without storing what they say: MB and messages per second, and memory.
+    Import(import::Args),
     /// A session's memory: durable puts one by one and from 8 threads, and prompts with 4 blocks and 200 recent
     /// messages.
     Memory(memory::Args),
@@ -82,6 +85,7 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
         Bench::Filters(args) => filters::run(&args)?,
         Bench::Flush(args) => flush::run(&args)?,
         Bench::Fresh(args) => fresh::run(&args)?,
+        Bench::Import(args) => import::run(&args)?,
         Bench::Memory(args) => memory::run(&args)?,
         Bench::Recall(args) => recall::run(&args)?,
         Bench::Reindex(args) => reindex::run(&args)?,

@@ -5,6 +5,7 @@ mod answers;
 mod chart;
 mod figures;
 mod longmemeval;
+mod min_score;
 mod prompts;
 mod published;
 mod read;
@@ -28,6 +29,7 @@ use self::{
     answers::{Answers, IngestedSet},
     chart::Group,
     longmemeval::LongMemEval,
+    min_score::MinScore,
     prompts::Prompts,
     read::SetArgs,
     replay::Replay,
@@ -65,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t)]
     precision: Precision,
     /// Ranking variants: hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense); hybrid-neighbors,
-    /// hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior and hybrid-time are hybrid without that term;
-    /// session and turn find these units by hybrid. The first is the baseline for the others.
+    /// hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior and hybrid-time are hybrid without that term, hybrid-pieces,
+    /// hybrid-updates, hybrid-changes and hybrid-echo without that part; session and turn find these units by hybrid. The first is the baseline for the others.
     #[arg(long, value_name = "VARIANT", value_delimiter = ',', default_value = "hybrid")]
     recall: Vec<Variant>,
     /// Ranks at which recall and hit rate are reported.
@@ -86,6 +88,9 @@ pub(crate) struct Args {
     /// short.", and measure how much of the evidence is in the prompts and how much of what they recall is evidence.
     #[arg(long)]
     prompt: bool,
+    /// Measure the precision and the recall of 10 hits by the least relevance that they must have. Uses the first variant.
+    #[arg(long)]
+    min_score: bool,
     /// Replay the last 30 user turns of each session and measure how many of 10 hits keep their rank from turn to turn,
     /// without and with the previous hits in the query. Uses the first variant.
     #[arg(long)]
@@ -100,7 +105,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
     /// Score somebody else's TREC run file on the set with the same metrics. No recall is run.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "recall", "models", "answerability", "prompt", "replay", "svg"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "recall", "models", "answerability", "min_score", "prompt", "replay", "svg"])]
     score_run: Option<PathBuf>,
     /// Only write the set in BEIR's layout: corpus.jsonl, queries.jsonl and qrels/test.tsv.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["run", "score_run", "svg"])]
@@ -195,6 +200,9 @@ fn measure(
     if args.answerability {
         report.answerability = Some(Answerability::new(ingested, first, &base, sets)?);
     }
+    if args.min_score {
+        report.min_score = Some(MinScore::new(ingested, first)?);
+    }
     if args.prompt {
         report.prompts = Some(Prompts::new(ingested)?);
     }
@@ -258,6 +266,7 @@ impl Scoring<'_> {
             first,
             others: Vec::new(),
             answerability: None,
+            min_score: None,
             prompts: None,
             replay: None,
         }

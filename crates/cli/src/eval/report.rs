@@ -9,6 +9,7 @@ use super::{
     answerability::Answerability,
     figures::{self, difference, figure, with_interval},
     longmemeval::LongMemEval,
+    min_score::MinScore,
     prompts::Prompts,
     replay::Replay,
     scores::{self, ByNamespace, Graded, Intervals, Scores},
@@ -33,6 +34,9 @@ pub(super) struct Report {
     /// Measured with the first variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answerability: Option<Answerability>,
+    /// Measured with the first variant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) min_score: Option<MinScore>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompts: Option<Prompts>,
     /// Measured with the first variant.
@@ -119,6 +123,7 @@ impl Report {
             &self.variants().filter_map(|one| Some((&*one.recall, one.beir.as_ref()?))).collect::<Vec<_>>(),
         )?;
         self.answerability.iter().try_for_each(|answerability| answerability.print(&self.first.recall))?;
+        self.min_score.iter().try_for_each(|min_score| min_score.print(&self.first.recall))?;
         self.prompts.iter().try_for_each(Prompts::print)?;
         self.replay.iter().try_for_each(|replay| replay.print(&self.first.recall))?;
         output::line("")

@@ -21,20 +21,27 @@ enum Term {
     Vocabulary,
     Prior,
     Time,
+    /// A part of the ranking that has no option.
+    Part(&'static str),
 }
 
-const TERMS: [(&str, Term); 6] = [
+const TERMS: [(&str, Term); 10] = [
     ("neighbors", Term::Neighbors),
     ("speakers", Term::Speakers),
     ("questions", Term::Questions),
     ("vocabulary", Term::Vocabulary),
     ("prior", Term::Prior),
     ("time", Term::Time),
+    ("pieces", Term::Part("pieces")),
+    ("updates", Term::Part("updates")),
+    ("changes", Term::Part("changes")),
+    ("echo", Term::Part("echo")),
 ];
 
 /// All variants, for an error.
 const VARIANTS: &str = "hybrid, dense, lexical, rrf, weighted:0.5 (the share of dense, 0 to 1), hybrid-neighbors, \
-    hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior, hybrid-time, session, turn";
+    hybrid-speakers, hybrid-questions, hybrid-vocabulary, hybrid-prior, hybrid-time, hybrid-pieces, hybrid-updates, \
+    hybrid-changes, hybrid-echo, session, turn";
 
 impl Variant {
     /// Returns the query with this variant's ranking.
@@ -48,6 +55,7 @@ impl Variant {
             Some(Term::Vocabulary) => query.vocabulary(false),
             Some(Term::Prior) => query.length_prior(false),
             Some(Term::Time) => query.time(TimeUse::Ignore),
+            Some(Term::Part(part)) => query.without(part).expect("the ranking has this part"),
         }
     }
 }
@@ -115,6 +123,8 @@ mod tests {
         check("hybrid-vocabulary", Query::new("q").vocabulary(false));
         check("hybrid-questions", Query::new("q").questions(false));
         check("hybrid-prior", Query::new("q").length_prior(false));
+        check("hybrid-echo", Query::new("q").without("echo").unwrap());
+        check("hybrid-pieces", Query::new("q").without("pieces").unwrap());
         check("hybrid-time", Query::new("q").time(TimeUse::Ignore));
     }
 }

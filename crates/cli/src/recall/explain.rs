@@ -17,6 +17,7 @@ pub(super) fn line(hit: &Hit) -> String {
 /// matched if it is not the whole text.
 pub(super) fn evidence(hit: &Hit) -> Vec<String> {
     let mut lines = scores(&hit.message.id, hit.similarity, &hit.breakdown);
+    lines[0] += &format!("; relevance {:.2}", hit.relevance);
     let text = hit.message.text();
     if hit.passage != (0..text.len()) {
         lines.extend(text.get(hit.passage.clone()).map(|passage| {
@@ -24,6 +25,9 @@ pub(super) fn evidence(hit: &Hit) -> Vec<String> {
         }));
     }
     lines.extend(hit.supersedes.iter().map(|id| format!("supersedes {id}")));
+    if hit.breakdown.repeats_question {
+        lines.push("repeats the question".to_owned());
+    }
     lines.extend(hit.breakdown.duplicate_of.as_ref().map(|id| format!("duplicate of {id}")));
     lines
 }
@@ -81,7 +85,7 @@ mod tests {
         assert!(line(&hit).ends_with("  acme/user-42  s  user: The boat. It leaks."), "{}", line(&hit));
         hit.similarity = 0.4321;
         hit.breakdown.dense_rank = 3;
-        assert_eq!(evidence(&hit), ["m1: cosine 0.432 (rank 3)"]);
+        assert_eq!(evidence(&hit), ["m1: cosine 0.432 (rank 3); relevance 1.00"]);
         (hit.breakdown.bm25, hit.breakdown.coverage, hit.breakdown.lexical_rank) = (7.0, 0.5, 1);
         (hit.breakdown.dense, hit.breakdown.lexical, hit.breakdown.neighbor, hit.breakdown.length) =
             (2.0, 1.25, 0.5, -0.25);
@@ -92,7 +96,7 @@ mod tests {
         assert_eq!(
             evidence(&hit),
             [
-                "m1: cosine 0.432 (rank 3); BM25 7.00 (rank 1), coverage 0.50",
+                "m1: cosine 0.432 (rank 3); BM25 7.00 (rank 1), coverage 0.50; relevance 1.00",
                 "dense +2.00, lexical +1.25, neighbor +0.50 of m0, length -0.25",
                 "reranked -1.500",
                 "passage, bytes 10 to 19: It leaks.",

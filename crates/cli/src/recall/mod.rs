@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use mnemon::{Engine, Error, Hit, IndexKind, Namespace, Query};
 use serde::Serialize;
 
@@ -58,6 +58,10 @@ pub(crate) struct Args {
     /// "id"?}, or just the text of a query.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["query", "explain"])]
     queries: Option<PathBuf>,
+    /// Report bad lines of --queries, such as one with a blank query, and continue, instead of stopping at the first. The
+    /// command still fails if most are bad.
+    #[arg(long)]
+    skip_bad: bool,
     /// The query.
     #[arg(required_unless_present = "queries")]
     query: Option<String>,
@@ -77,6 +81,8 @@ struct Answer<'a> {
     namespace: Option<&'a Namespace>,
     hits: Vec<Hit>,
     answerability: f32,
+    /// Why words alone found the hits.
+    not_embedded: Option<String>,
     latency_us: u64,
 }
 
@@ -100,6 +106,10 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
     usage::ensure(
         args.journal.is_none() || !has_several,
         "--journal notes recalls of one namespace; give one --namespace and no --prefix",
+    )?;
+    usage::ensure(
+        !args.skip_bad || args.queries.is_some(),
+        "--skip-bad is about the lines of --queries; leave it out",
     )?;
     let builder = || database::for_recall(&args.db, args.model.as_deref(), args.rerank.as_deref(), &config);
     let engine = match args.journal {
@@ -138,16 +148,37 @@ pub(crate) fn run(args: Args, format: Format) -> anyhow::Result<Status> {
 
 /// Answers the queries in a file. `target` is what all of them search, unless each line names its own.
 fn answer_lines(engine: Engine, args: &Args, file: &Path, target: Option<&Target>) -> anyhow::Result<()> {
-    let mut unknown = BTreeSet::new();
+    let (mut unknown, mut lines, mut skipped) = (BTreeSet::new(), 0, 0);
+    let mut skip = |bad: anyhow::Error| {
+        if !args.skip_bad {
+            return Err(bad);
+        }
+        output::note(format!("skipped {bad:#}"));
+        skipped += 1;
+        Ok(())
+    };
     for line in input::lines(file)? {
         let line = line?;
         let position = || input::at(file, line.number);
-        let line = line.text.and_then(|text| QueryLine::parse(&text, target)).with_context(position)?;
-        let answer =
-            recall(&engine, line.id.as_deref(), &line.target, args.query(&line.query)).with_context(position)?;
-        unknown.extend(answer.unknown(&engine)?.cloned());
-        output::json(&answer)?;
+        lines += 1;
+        let asked = match line.text.and_then(|text| QueryLine::parse(&text, target)) {
+            Ok(asked) => asked,
+            Err(error) => {
+                skip(error.context(position()))?;
+                continue;
+            }
+        };
+        match recall(&engine, asked.id.as_deref(), &asked.target, args.query(&asked.query)) {
+            Ok(answer) => {
+                unknown.extend(answer.unknown(&engine)?.cloned());
+                output::json(&answer)?;
+            }
+            // A blank query, for example.
+            Err(error @ Error::InvalidQuery { .. }) => skip(anyhow::Error::new(error).context(position()))?,
+            Err(error) => return Err(error).with_context(position),
+        }
     }
+    ensure!(2 * skipped <= lines, "{skipped} of {} were bad and skipped, most of them", counted(lines, "line"));
     // A process can open a database once at a time.
     drop(engine);
     for namespace in &unknown {
@@ -178,7 +209,8 @@ fn recall<'a>(
     let hits = target.recall(engine, query)?;
     let latency_us = started.elapsed().as_micros() as u64;
     let namespace = target.namespace();
-    Ok(Answer { query_id, namespace, answerability: hits.answerability(), hits: hits.into(), latency_us })
+    let (answerability, not_embedded) = (hits.answerability(), hits.not_embedded().map(str::to_owned));
+    Ok(Answer { query_id, namespace, answerability, not_embedded, hits: hits.into(), latency_us })
 }
 
 fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
@@ -191,6 +223,9 @@ fn print(answer: &Answer, args: &Args) -> anyhow::Result<()> {
     if answer.hits.is_empty() {
         let place = answer.namespace.map_or("these namespaces", Namespace::as_str);
         output::line(&format!("nothing found in {place}"))?;
+    }
+    if let Some(reason) = &answer.not_embedded {
+        output::note(format!("found by words alone: {reason}"))
     }
     let required = args.options.answerable.map_or(String::new(), |least| format!(", at least {least} required"));
     output::line(&format!("answerability {:.3}{required}", answer.answerability))

@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use mnemon::{
     MetadataFilter, Query, Role, Timestamp,
+    message::{LocalTime, TimeZone},
     recall::{MAX_K, QueryOptions, RankingStrategy, TimeUse, Unit},
 };
 
@@ -32,8 +33,8 @@ pub(super) struct Options {
     /// also the default of --now.
     #[arg(long, value_name = "TIME")]
     as_of: Option<Timestamp>,
-    /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role and
-    /// $created_at: '{"user.age": {"$gte": 18}, "$role": "user"}'.
+    /// Only messages that this filter matches, in JSON, by their metadata and their fields $id, $session, $role,
+    /// $source and $created_at: '{"user.age": {"$gte": 18}, "$role": "user"}'.
     #[arg(long = "where", value_name = "JSON")]
     filter: Option<MetadataFilter>,
     /// Only the messages with these ids.
@@ -42,6 +43,9 @@ pub(super) struct Options {
     /// Leave out the messages with these ids.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     except: Vec<String>,
+    /// Find also messages that a later one supersedes by its field "supersedes".
+    #[arg(long)]
+    include_superseded: bool,
     /// How messages are ranked: hybrid, dense, lexical, rrf (reciprocal-rank fusion), or weighted:0.5 with the share of
     /// the dense score.
     #[arg(long, default_value_t)]
@@ -70,7 +74,11 @@ pub(super) struct Options {
     /// The time or day from which ages and expressions such as "last week" are counted. Default: that of --as-of, or
     /// now.
     #[arg(long, value_name = "TIME")]
-    now: Option<Timestamp>,
+    now: Option<LocalTime>,
+    /// The time zone of the days that the query names, such as Europe/Berlin or +02:00. Default: the offset of --now, or
+    /// that of this machine.
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    time_zone: Option<TimeZone>,
     /// Boost newer messages; the boost halves with each such span of age, for example 30d or 12h.
     #[arg(long, value_name = "SPAN", value_parser = half_life)]
     half_life: Option<Duration>,
@@ -86,6 +94,9 @@ pub(super) struct Options {
     /// Return nothing if the answerability is below this value, 0 to 1.
     #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
     pub(super) answerable: Option<f32>,
+    /// Find only messages of at least this relevance, 0 to 1; hits of all recalls compare by it.
+    #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
+    min_score: Option<f32>,
     /// Ids that the previous query found, in order: those that still match keep their ranks.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     previous: Vec<String>,
@@ -106,6 +117,7 @@ impl Options {
         options.filter = self.filter.clone();
         options.ids = self.ids.clone().map(BTreeSet::from_iter);
         options.except = self.except.iter().cloned().collect();
+        options.include_superseded = self.include_superseded;
         options.strategy = self.strategy;
         options.neighbors = !self.no_neighbors;
         options.speakers = !self.no_speakers;
@@ -115,10 +127,12 @@ impl Options {
         options.half_life = self.half_life;
         options.time = self.time;
         options.now = self.now;
+        options.time_zone = self.time_zone.clone();
         options.keep_duplicates = self.keep_duplicates;
         options.diversity = self.diversity;
         options.per_batch = self.per_batch;
         options.answerable = self.answerable;
+        options.min_score = self.min_score;
         options.rerank = with_reranker.then_some(self.rerank_depth);
         options.previous = self.previous.clone();
         options.unit = self.unit;

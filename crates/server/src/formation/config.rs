@@ -57,6 +57,7 @@ pub(crate) enum Block {
         priority: u32,
         k: Option<Number>,
         threshold: Option<f32>,
+        min_score: Option<f32>,
         #[serde(default)]
         own_session: bool,
     },
@@ -327,10 +328,13 @@ impl Block {
     ) -> mnemon::Result<Arc<dyn MemoryBlock>> {
         Ok(match self.clone() {
             Block::Static { name, priority, text } => Arc::new(StaticBlock::new(name.0, text).with_priority(priority)),
-            Block::Vectors { name, priority, k, threshold, own_session } => {
+            Block::Vectors { name, priority, k, threshold, min_score, own_session } => {
                 let mut block = VectorBlock::new(name.0).with_priority(priority).similarity_top_k(or(k, VECTORS));
                 if let Some(threshold) = threshold {
                     block = block.similarity_threshold(threshold);
+                }
+                if let Some(least) = min_score {
+                    block = block.min_score(least);
                 }
                 if own_session {
                     block = block.own_session();

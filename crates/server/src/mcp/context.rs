@@ -1,6 +1,9 @@
 //! The tool that assembles what a model should know before it answers a message.
 
-use mnemon::{ContentPart, DEFAULT_SESSION, Message, MessageTokenCounter, PerPartTokenCounter, Prompt, Role};
+use mnemon::{
+    AssembleRequest, ContentPart, DEFAULT_SESSION, Message, MessageTokenCounter, PerPartTokenCounter, Prompt, Role,
+    memory::InsertMethod, message::TimeZone,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -8,7 +11,7 @@ use serde_json::json;
 use super::{
     answer::{Item, Kind, MAX_BYTES, Output, framed, framed_context, framed_message},
     documents,
-    input::{DocumentLimit, Recall, TokenLimit},
+    input::{DocumentLimit, MinScore, Recall, TokenLimit},
 };
 use crate::{access::Caller, app::App, entity::Entity, problem::Problem, v1};
 
@@ -20,10 +23,15 @@ pub(super) struct AssembleContext {
     prompt: String,
     /// Memories to recall. Default: 3.
     recall: Option<Recall>,
+    /// The least relevance of the best memory, below which none is recalled. Default: 0.05.
+    min_score: Option<MinScore>,
     /// Documents to find. Default: 3.
     documents: Option<DocumentLimit>,
     /// Tokens that the context may have together with the message. Documents take a quarter at most. Default: 30,000.
     token_limit: Option<TokenLimit>,
+    /// The time zone of the days that the message names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    #[schemars(with = "Option<String>")]
+    time_zone: Option<TimeZone>,
     #[serde(flatten)]
     entity: Entity,
 }
@@ -45,8 +53,26 @@ pub(super) async fn assemble_context(app: &App, caller: &Caller, input: Assemble
     let document_tokens = documents.as_ref().map_or(0, |documents| tokens(&documents.text));
     let question = Message::user(input.prompt);
     let (id, question_tokens) = (question.id.clone(), tokens(&question.text()));
-    let recall = input.recall.map(|recall| recall.0);
-    let prompt = v1::prompt_for(app, namespace, session, question, recall, Some(limit - document_tokens)).await?;
+    let mut request = AssembleRequest::new(question);
+    if let Some(Recall(k)) = input.recall {
+        request = request.recall(k);
+    }
+    if let Some(least) = input.min_score {
+        request = request.min_score(least.0 as f32);
+    }
+    if let Some(zone) = input.time_zone {
+        request = request.time_zone(zone);
+    }
+    let prompt = v1::prompt_for(
+        app,
+        &app.reader(),
+        namespace,
+        session,
+        request,
+        Some(limit - document_tokens),
+        InsertMethod::System,
+    )
+    .await?;
 
     let (mut parts, recent) = recalled_and_recent(&prompt, &id);
     let keys = documents.as_ref().map(|documents| documents.data["documents"].clone());
@@ -98,12 +124,13 @@ fn fitting(mut items: Vec<Item>, most: usize) -> Option<Output> {
 fn recalled_and_recent(prompt: &Prompt, question: &str) -> (Vec<String>, Vec<Message>) {
     let mut messages: Vec<Message> = prompt.messages.iter().filter(|message| message.id != question).cloned().collect();
     let mut recalled = Vec::new();
-    // The library puts them, and what blocks say, before the text of the first system message.
+    // The library puts them, and what blocks say, behind the text of the first system message.
     let has_memory = !prompt.recalled.is_empty() || prompt.sections.iter().any(|section| section.tokens > 0);
+    let is_text = |part: &ContentPart| matches!(part, ContentPart::Text { .. });
     if has_memory
         && let Some(system) = messages.iter_mut().find(|message| message.role == Role::System)
-        && let Some(ContentPart::Text { .. }) = system.content.first()
-        && let ContentPart::Text { text } = system.content.remove(0)
+        && let Some(at) = system.content.iter().rposition(is_text)
+        && let ContentPart::Text { text } = system.content.remove(at)
     {
         recalled.push(text);
     }

@@ -60,6 +60,8 @@ numbers! {
     Offset("offset", "integer", usize, whole): 0, 1 << 20;
     /// A probability.
     Answerable("answerable", "number", f64, Value::as_f64): 0.0, 1.0;
+    /// A relevance.
+    MinScore("min_score", "number", f64, Value::as_f64): 0.0, 1.0;
     /// A time to live: a millisecond to a thousand years.
     TtlMinutes("ttl_minutes", "number", f64, Value::as_f64): 1.0 / 60_000.0, 525_960_000.0;
 }

@@ -1,6 +1,9 @@
 //! The tools of memories, which are the messages of namespaces.
 
-use mnemon::{Message, Namespace, Query, Timestamp};
+use mnemon::{
+    Message, Namespace, Query, Timestamp,
+    message::{Source, TimeZone},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{
     answer::{Item, Kind, MAX_BYTES, Output, page_length},
     documents,
-    input::{Answerable, DocumentLimit, Limit, Offset},
+    input::{Answerable, DocumentLimit, Limit, MinScore, Offset},
 };
 use crate::{
     access::Caller,
@@ -62,6 +65,12 @@ pub(super) struct AddMemory {
     /// The messages of a conversation, instead of a text. Up to 1,000.
     #[schemars(length(min = 1, max = 1000))]
     messages: Option<Vec<Turn>>,
+    /// Whose words the memory is. Default: by the role; the user's for a text.
+    #[schemars(with = "Option<String>", extend("enum" = ["user", "assistant", "tool", "web", "import"]))]
+    source: Option<Source>,
+    /// Ids of memories whose place this one takes: searches no longer return them.
+    #[serde(default)]
+    supersedes: Vec<String>,
     /// Data of yours, by which searches can filter.
     #[serde(default)]
     metadata: Map<String, Value>,
@@ -93,6 +102,12 @@ pub(super) async fn add_memory(app: &App, caller: &Caller, input: AddMemory) -> 
     for message in &mut messages {
         message.expires_at = input.expires_at;
         message.metadata.extend(input.metadata.clone());
+        if let Some(source) = input.source {
+            *message = message.clone().from_source(source);
+        }
+        for id in &input.supersedes {
+            *message = message.clone().supersedes(id);
+        }
         input.entity.note_ids(message);
     }
     let ids: Vec<String> = messages.iter().map(|message| message.id.clone()).collect();
@@ -115,21 +130,31 @@ pub(super) struct SearchMemories {
     query: String,
     /// Memories to return. Default: 10.
     limit: Option<Limit>,
-    /// Documents to return besides. Default: 3, and none with `run_id`, `filter` or `answerable`, which documents have not.
+    /// Documents to return besides. Default: 3, and none with `run_id`, `filter`, `answerable` or `min_score`, which documents have not.
     documents: Option<DocumentLimit>,
-    /// A filter on metadata and on `$session`, `$role` and `$created_at`, such as `{"topic": "food"}`.
+    /// A filter on metadata and on `$session`, `$role`, `$source` and `$created_at`, such as `{"topic": "food"}`.
     #[schemars(with = "Option<Map<String, Value>>")]
     filter: Option<BoundedFilter>,
+    /// Return also memories that a later one supersedes, see `supersedes` of add_memory. Default: false.
+    #[serde(default)]
+    include_superseded: bool,
+    /// The time zone of the days that the question names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    #[schemars(with = "Option<String>")]
+    time_zone: Option<TimeZone>,
     /// Return no memory if the answerability of the question, an estimate, is below this. It is below 0.5 for some questions that
     /// the memories do answer. Default: nothing is left out.
     answerable: Option<Answerable>,
+    /// Return only memories of at least this relevance, an estimate of how likely they are evidence: 0.05 leaves out most of what
+    /// has nothing to do with the question. Default: nothing is left out.
+    min_score: Option<MinScore>,
     #[serde(flatten)]
     entity: Entity,
 }
 
 pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMemories) -> Result<Output, Problem> {
     let namespace = input.entity.namespace(caller)?;
-    let has_narrowed = !input.entity.is_whole()? || input.filter.is_some() || input.answerable.is_some();
+    let has_narrowed = !input.entity.is_whole()? || input.filter.is_some();
+    let has_narrowed = has_narrowed || input.answerable.is_some() || input.min_score.is_some();
     let documents = input.documents.map_or(if has_narrowed { 0 } else { 3 }, |limit| limit.0);
     let reader = app.reader();
     let documents = documents::found(app, &reader, &namespace, &input.query, documents, true).await?;
@@ -142,21 +167,35 @@ pub(super) async fn search_memories(app: &App, caller: &Caller, input: SearchMem
     if let Some(session) = input.entity.session() {
         query = query.session(session);
     }
+    if input.include_superseded {
+        query = query.include_superseded();
+    }
+    if let Some(zone) = input.time_zone {
+        query = query.time_zone(zone);
+    }
     if app.reranks && limit <= RERANKED {
         query = query.rerank(RERANKED);
     }
     if let Some(Answerable(least)) = input.answerable {
         query = query.answerable(least as f32);
     }
+    if let Some(MinScore(least)) = input.min_score {
+        query = query.min_score(least as f32);
+    }
     let hits = app.recall(&reader, &namespace, query, cost).await?;
     let answerability = hits.answerability();
+    let not_embedded = hits.not_embedded().map(str::to_owned);
     let memories: Vec<Item> = hits.into_iter().map(|hit| Item::listed(hit.message, Some(hit.score))).collect();
-    if documents.is_empty() {
-        return Ok(Output::ranking(Kind::Memory, &memories, MAX_BYTES).with("answerability", answerability));
+    let of_documents = if documents.is_empty() { 0 } else { MAX_BYTES / 5 };
+    let mut output =
+        Output::ranking(Kind::Memory, &memories, MAX_BYTES - of_documents).with("answerability", answerability);
+    if let Some(reason) = not_embedded {
+        output = output.with("not_embedded", reason);
     }
-    let of_documents = MAX_BYTES / 5;
-    let memories = Output::ranking(Kind::Memory, &memories, MAX_BYTES - of_documents);
-    Ok(memories.with("answerability", answerability).and(Output::ranking(Kind::Document, &documents, of_documents)))
+    Ok(match documents.is_empty() {
+        true => output,
+        false => output.and(Output::ranking(Kind::Document, &documents, of_documents)),
+    })
 }
 
 /// Whose memories are listed, and which page of the list.
@@ -321,7 +360,7 @@ pub(super) async fn why(app: &App, caller: &Caller, input: OneMemory) -> Result<
     if !input.entity.is_whole()? {
         find(app, caller, &input.entity, &input.memory_id).await?;
     }
-    let explained = v1::explain(app, &namespace, &input.memory_id).await;
+    let explained = v1::explain(&app.reader(), &namespace, &input.memory_id).await;
     let explained = explained.map_err(|problem| match problem.status().as_u16() {
         404 => Problem::not_found(
             "no search has found this memory; find it with search_memories, and ask again after a second",

@@ -6,7 +6,7 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use mnemon::Timestamp;
+use mnemon::{Timestamp, message::LocalTime};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Number, Value, json};
 
@@ -23,8 +23,15 @@ pub(super) fn read_body<T: DeserializeOwned>(mut given: Map<String, Value>, igno
 
 /// Reads a time: seconds since 1970; RFC 3339, which is UTC if it has no zone; or a date, which is its first moment.
 pub(super) fn read_time(value: &Value) -> Result<Timestamp, Problem> {
+    read_local_time(value).map(LocalTime::time)
+}
+
+/// Reads a time with the offset of its clock: UTC where it has none.
+pub(super) fn read_local_time(value: &Value) -> Result<LocalTime, Problem> {
     let time = match value {
-        Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Timestamp::from_micros((seconds * 1e6) as i64)),
+        Value::Number(seconds) => {
+            seconds.as_f64().and_then(|seconds| Timestamp::from_micros((seconds * 1e6) as i64)).map(LocalTime::from)
+        }
         Value::String(text) => {
             let text = text.trim().replacen(' ', "T", 1);
             text.parse().or_else(|_| format!("{text}Z").parse()).ok()
@@ -87,6 +94,11 @@ impl PageQuery {
 impl Page {
     fn first(self) -> usize {
         (self.number - 1).saturating_mul(self.size)
+    }
+
+    /// Returns true if the item at this position of the list is on the page.
+    pub(super) fn has(self, position: usize) -> bool {
+        position >= self.first() && position - self.first() < self.size
     }
 
     /// Returns the items of the page.

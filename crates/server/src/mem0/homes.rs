@@ -6,12 +6,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
     sync::Arc,
 };
 
 use axum::{
     Extension, Json,
     extract::{Path, Query, State},
+    response::Response,
 };
 use mnemon::Namespace;
 use serde_json::{Value, json};
@@ -70,8 +72,13 @@ pub(super) async fn find(app: &App, caller: &Caller, filter: &Filter) -> Result<
         let mut ids = match own.iter().find_map(Part::listed) {
             Some(ids) => ids,
             None => {
-                let found = of_kind(app, caller, kind, MAX_NAMESPACES).await?;
-                found.into_keys().collect()
+                let mut ids = Vec::new();
+                let take = |entity: Entity| {
+                    ids.push(entity.id);
+                    if ids.len() > MAX_NAMESPACES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                of_kind(app, caller, kind, take).await?;
+                ids
             }
         };
         if ids.len() > MAX_NAMESPACES {
@@ -191,32 +198,44 @@ impl Part<'_> {
     }
 }
 
-#[derive(Default)]
-struct Found {
-    /// Messages. Facts are not counted yet.
-    memories: u64,
-    facts: Option<Facts>,
+/// A user, agent, app or run that has memories.
+struct Entity {
+    id: String,
+    home: Namespace,
+    /// Facts are not counted.
+    messages: u64,
 }
 
-/// Returns the entities of a kind that have memories, by their ids. Stops reading once there are more than `most`.
-async fn of_kind(app: &App, caller: &Caller, kind: &str, most: usize) -> Result<BTreeMap<String, Found>, Problem> {
+/// Calls `take` with each entity of a kind that has memories, in the order of the names of their namespaces, until it breaks. Keeps none.
+async fn of_kind(
+    app: &App,
+    caller: &Caller,
+    kind: &str,
+    mut take: impl FnMut(Entity) -> ControlFlow<()>,
+) -> Result<(), Problem> {
     let folder = entity::folder(caller, kind)?;
-    let (mut found, mut after) = (BTreeMap::<String, Found>::new(), None);
+    // Homes with messages, below which the next namespaces may be: the facts of one may come after another one.
+    let (mut above, mut after) = (Vec::<Namespace>::new(), None);
     loop {
         let page = app.engine.namespaces(Some(&folder), after.as_ref(), BATCH).await?;
         for info in page.namespaces {
+            above.retain(|home| info.namespace.as_str().starts_with(home.as_str()));
             let facts = Facts::at(app, &app.engine, caller, &info.namespace).filter(|_| info.documents > 0);
-            let home = facts.as_ref().map_or(&info.namespace, Facts::home);
-            let Some((_, id)) = entity::from_namespace(caller, home) else { continue };
-            if info.messages > 0 || facts.is_some() {
-                let entry = found.entry(id).or_default();
-                entry.memories += if facts.is_some() { 0 } else { info.messages };
-                entry.facts = facts.or(entry.facts.take());
+            let home = facts.as_ref().map_or(&info.namespace, Facts::home).clone();
+            let Some((_, id)) = entity::from_namespace(caller, &home) else { continue };
+            let is_new = if facts.is_some() { !above.contains(&home) } else { info.messages > 0 };
+            if !is_new {
+                continue;
+            }
+            above.push(home.clone());
+            let messages = if facts.is_some() { 0 } else { info.messages };
+            if take(Entity { id, home, messages }).is_break() {
+                return Ok(());
             }
         }
         after = page.next;
-        if after.is_none() || found.len() > most {
-            return Ok(found);
+        if after.is_none() {
+            return Ok(());
         }
     }
 }
@@ -233,17 +252,23 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Right::Read)?;
     let page = query.page(MAX_PAGE_SIZE, MAX_PAGE_SIZE)?;
-    let mut all = Vec::new();
+    let (mut count, mut listed) = (0, Vec::new());
     for (kind, _) in entity::KINDS {
-        all.extend(of_kind(&app, &caller, kind, usize::MAX).await?.into_iter().map(|found| (kind, found)));
+        let take = |entity: Entity| {
+            if page.has(count) {
+                listed.push((kind, entity));
+            }
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        of_kind(&app, &caller, kind, take).await?;
     }
-    let count = all.len();
     let mut results = Vec::new();
-    for (kind, (id, Found { mut memories, facts })) in page.of(all) {
-        if let Some(facts) = facts {
+    for (kind, Entity { id, home, messages: mut memories }) in listed {
+        if let Some(facts) = Facts::of(&app, &app.engine, &home) {
             memories += facts.matching(&caller, &Filter::All(Vec::new()), drop).await?.len() as u64;
         }
         results.push(json!({
@@ -251,7 +276,7 @@ pub(super) async fn list(
             "created_at": null, "updated_at": null, "owner": null, "organization": "mnemon", "metadata": null,
         }));
     }
-    Ok(Json(page.answer("/v1/entities/", count, results)))
+    app.json(app.reader(), page.answer("/v1/entities/", count, results)).await
 }
 
 pub(super) async fn delete(

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Extension, Json,
     extract::{Path, State},
+    response::Response,
 };
 use mnemon::{Engine, Message, Namespace, Role, Timestamp, from_openai};
 use serde::{Deserialize, Deserializer};
@@ -164,7 +165,8 @@ fn entity_of(add: &Add) -> Result<Entity, Problem> {
     }
 }
 
-/// Reads messages in OpenAI's format. Those of the system are left out, as mem0 does: they are instructions, not memories.
+/// Reads messages in OpenAI's format. Those of the system are left out, as mem0 does: they are instructions, not memories. So are those
+/// in which nothing is said.
 fn messages(given: Value) -> Result<Vec<Message>, Problem> {
     let given = match given {
         Value::String(text) => vec![json!({ "role": "user", "content": text })],
@@ -172,7 +174,7 @@ fn messages(given: Value) -> Result<Vec<Message>, Problem> {
         message => vec![message],
     };
     let mut messages = from_openai(&given)?;
-    messages.retain(|message| message.role != Role::System);
+    messages.retain(|message| message.role != Role::System && !memory::text_of(message).is_empty());
     Ok(messages)
 }
 
@@ -180,9 +182,11 @@ pub(super) async fn get(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Right::Read)?;
-    Ok(Json(find(&app, &app.engine, &caller, &id).await?.to_json()))
+    let reader = app.reader();
+    let memory = find(&app, &reader, &caller, &id).await?;
+    app.json(reader, memory.to_json()).await
 }
 
 async fn find(app: &App, reader: &Engine, caller: &Caller, id: &str) -> Result<Memory, Problem> {
@@ -312,7 +316,7 @@ pub(super) async fn history(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Path(id): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Right::Read)?;
     let reader = app.reader();
     let memory = find(&app, &reader, &caller, &id).await?;
@@ -343,7 +347,7 @@ pub(super) async fn history(
         }));
     };
     let first = &states[0];
-    let text = Some(first.message.text());
+    let text = Some(memory::text_of(&first.message));
     let [created_at, updated_at] = [first.created_at(), first.updated_at()].map(|at| Timestamp::from_micros(at?));
     match first.is_updated() {
         true => {
@@ -353,9 +357,9 @@ pub(super) async fn history(
         false => add(first, None, text, created_at),
     }
     for (pair, at) in states.windows(2).zip(changes) {
-        add(&pair[1], Some(pair[0].message.text()), Some(pair[1].message.text()), Some(at));
+        add(&pair[1], Some(memory::text_of(&pair[0].message)), Some(memory::text_of(&pair[1].message)), Some(at));
     }
-    Ok(Json(events.into()))
+    app.json(reader, events).await
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@
 //! namespace.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use mnemon::{DEFAULT_SESSION, Message, Namespace, Timestamp};
+use mnemon::{ContentPart, DEFAULT_SESSION, Message, Namespace, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -111,7 +111,7 @@ impl Memory {
 
     /// Returns the memory as mem0 shows it.
     pub(super) fn to_json(&self) -> Value {
-        let text = self.message.text();
+        let text = text_of(&self.message);
         let hash: String = Sha256::digest(&text)[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         let mut memory = json!({
             "id": self.id(),
@@ -130,6 +130,27 @@ impl Memory {
         }
         memory
     }
+}
+
+/// Returns the text of a message. Of one without a text, such as a picture, it is what the message has instead; empty for nothing.
+pub(super) fn text_of(message: &Message) -> String {
+    let text = message.text();
+    if !text.trim().is_empty() {
+        return text;
+    }
+    let media = |kind: &str, uri: &str| match uri.starts_with("data:") {
+        true => format!("[{kind}]"),
+        false => format!("[{kind}: {uri}]"),
+    };
+    let parts = message.content.iter().filter_map(|part| match part {
+        ContentPart::ToolCall { name, .. } => Some(format!("[call of {name}]")),
+        ContentPart::Image(reference) => Some(media("image", &reference.uri)),
+        ContentPart::Audio(reference) => Some(media("audio", &reference.uri)),
+        ContentPart::Video(reference) => Some(media("video", &reference.uri)),
+        ContentPart::File(reference) => Some(media("file", &reference.uri)),
+        _ => None,
+    });
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 pub(super) fn is_reserved(key: &str) -> bool {

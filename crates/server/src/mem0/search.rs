@@ -10,6 +10,7 @@ use std::{
 use axum::{
     Extension, Json,
     extract::{Query as Parameters, State},
+    response::Response,
 };
 use mnemon::{Engine, Error, MetadataFilter, Namespace, Query, Scope};
 use serde::Deserialize;
@@ -74,7 +75,7 @@ pub(super) async fn search(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Json(given): Json<Map<String, Value>>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Right::Read)?;
     let search: Search = fields::read_body(given, &SEARCH_IGNORED)?;
     let filter = search.conditions.filter()?;
@@ -87,7 +88,7 @@ pub(super) async fn search(
         query = query.rerank(RERANKED);
     }
     if let Some(date) = &search.reference_date {
-        query = query.now(fields::read_time(date)?);
+        query = query.now(fields::read_local_time(date)?);
     }
     let latest_only = search.latest_only.unwrap_or(false);
     let all = homes::find(&app, &caller, &filter).await?;
@@ -110,7 +111,7 @@ pub(super) async fn search(
     let threshold = search.threshold.unwrap_or(f64::NEG_INFINITY);
     let results = found.iter().filter(|found| found.score >= threshold).take(top_k);
     let results: Vec<Value> = results.map(|found| shown(found, search.fields.as_deref())).collect();
-    Ok(Json(json!({ "results": results })))
+    app.json(reader, json!({ "results": results })).await
 }
 
 async fn recall(
@@ -178,7 +179,7 @@ pub(super) async fn list(
     Extension(caller): CallerExtension,
     Parameters(query): Parameters<PageQuery>,
     Json(given): Json<Map<String, Value>>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Right::Read)?;
     let page = query.page(PAGE_SIZE, MAX_PAGE_SIZE)?;
     let filter = fields::read_body::<Conditions>(given, &LIST_IGNORED)?.filter()?;
@@ -206,7 +207,7 @@ pub(super) async fn list(
             results.push(memory.to_json());
         }
     }
-    Ok(Json(page.answer("/v3/memories/", count, results)))
+    app.json(reader, page.answer("/v3/memories/", count, results)).await
 }
 
 fn namespaces(all: &[Homes]) -> impl Iterator<Item = (&Homes, &Namespace)> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::{Extension, Json, extract::State, http::Method};
+use axum::{Extension, Json, extract::State, http::Method, response::Response};
 use mnemon::{
     Document, DocumentSearch, MAX_K, MAX_QUERY_BYTES, Message, Namespace,
     document::{DocumentOperation, DocumentOutcome},
@@ -265,7 +265,7 @@ async fn batch(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Json(batch): Json<Batch>,
-) -> Result<(Option<Extension<OnlyRead>>, Json<Answer>), Problem> {
+) -> Result<(Option<Extension<OnlyRead>>, Response), Problem> {
     let number = batch.operations.len();
     if number > MAX_OPERATIONS {
         return Err(Problem::bad_request(format!("{number} operations, and {MAX_OPERATIONS} is the most of a batch")));
@@ -286,9 +286,11 @@ async fn batch(
     let only_reads = (!operations.iter().any(is_change)).then_some(Extension(OnlyRead));
     let _place = reads.are_heavy().then(|| app.slow_place()).transpose()?;
     let _flush = app.flush_place(batch.flush)?;
-    let outcomes = app.batch(&app.reader(), operations).await?;
+    let reader = app.reader();
+    let outcomes = app.batch(&reader, operations).await?;
     if batch.flush {
         app.engine.flush().await?;
     }
-    Ok((only_reads, Json(Answer { outcomes: outcomes.into_iter().map(Outcome::from).collect() })))
+    let answer = Answer { outcomes: outcomes.into_iter().map(Outcome::from).collect() };
+    Ok((only_reads, app.json(reader, answer).await?))
 }

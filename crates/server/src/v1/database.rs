@@ -5,9 +5,12 @@ use std::{convert::Infallible, ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use axum::{
     Json,
-    extract::State,
+    extract::{Query, State},
     http::{Method, StatusCode},
-    response::sse::{Event, KeepAlive, Sse},
+    response::{
+        Response,
+        sse::{Event, KeepAlive, Sse},
+    },
 };
 use mnemon::{
     Audit, Embedder, EngineStats, FlushReport, LinkReport, Model, OnnxEmbedder, OnnxOptions, Precision, ReindexOptions,
@@ -20,7 +23,12 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, StreamExt, wrappers::UnboundedReceiverStream};
 
 use super::route::Route;
-use crate::{access::Right, app::App, problem::Problem};
+use crate::{
+    access::Right,
+    app::App,
+    bounds::{self, PageQuery},
+    problem::Problem,
+};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -43,9 +51,10 @@ pub(super) fn routes() -> Vec<Route> {
             Method::GET,
             "/audit",
             Right::Admin,
-            "Returns what was forgotten, held and purged, and whether the receipts are sound.",
+            "Lists what was forgotten, held and purged, oldest first, and whether the receipts are sound.",
             audit,
         )
+        .query::<PageQuery>()
         .answer::<AuditAnswer>(),
         Route::new(
             Method::POST,
@@ -106,7 +115,7 @@ async fn stats(State(app): State<Arc<App>>) -> Result<Json<Stats>, Problem> {
     }))
 }
 
-/// All receipts, and whether their chain is sound.
+/// A page of receipts, and whether the chain of all of them is sound.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Audit")]
 struct AuditAnswer {
@@ -114,11 +123,16 @@ struct AuditAnswer {
     sound: bool,
     #[serde(flatten)]
     audit: Audit,
+    /// The cursor of the next page.
+    next: Option<String>,
 }
 
-async fn audit(State(app): State<Arc<App>>) -> Result<Json<AuditAnswer>, Problem> {
-    let audit = app.engine.audit().await?;
-    Ok(Json(AuditAnswer { sound: audit.is_sound(), audit }))
+async fn audit(State(app): State<Arc<App>>, Query(page): Query<PageQuery>) -> Result<Response, Problem> {
+    let first: u64 = bounds::decode_cursor(page.cursor.as_deref())?.unwrap_or_default();
+    let end = first.saturating_add(bounds::page_limit(page.limit)? as u64);
+    let (audit, entries) = app.engine.audit_part(first..end).await?;
+    let next = (end < entries).then(|| bounds::encode_cursor(&end));
+    app.json(app.reader(), AuditAnswer { sound: audit.is_sound(), audit, next }).await
 }
 
 #[derive(Deserialize, JsonSchema)]

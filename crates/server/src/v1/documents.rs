@@ -9,6 +9,7 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
     http::{Method, StatusCode},
+    response::Response,
 };
 use mnemon::{Collection, Document, DocumentOptions, DocumentSearch, MAX_QUERY_BYTES, Namespace};
 use schemars::JsonSchema;
@@ -131,8 +132,10 @@ async fn get(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Path(Named { key }): Path<Named>,
-) -> Result<Json<Document>, Problem> {
-    app.engine.documents(&namespace).get(&key).await?.map(Json).ok_or_else(no_document)
+) -> Result<Response, Problem> {
+    let reader = app.reader();
+    let document = reader.documents(&namespace).get(&key).await?.ok_or_else(no_document)?;
+    app.json(reader, document).await
 }
 
 async fn delete(
@@ -221,9 +224,10 @@ async fn search(
     Extension(caller): CallerExtension,
     PathNamespace(namespace): PathNamespace,
     Json(input): Json<Search>,
-) -> Result<Json<Found>, Problem> {
+) -> Result<Response, Problem> {
     let (search, filter) = input.search.divide()?;
-    let found = app.search_documents(&app.reader(), &namespace, search, filter).await?;
+    let reader = app.reader();
+    let found = app.search_documents(&reader, &namespace, search, filter).await?;
     let _place = (input.sources || input.vectors).then(|| app.slow_place()).transpose()?;
     let mut sources = HashMap::new();
     if input.sources {
@@ -255,5 +259,5 @@ async fn search(
         }
         documents.push(FoundDocument { document, sources, vectors });
     }
-    Ok(Json(Found { documents }))
+    app.json(reader, Found { documents }).await
 }

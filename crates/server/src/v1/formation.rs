@@ -6,6 +6,7 @@ use axum::{
     Extension, Json,
     extract::{Path, Query, State},
     http::Method,
+    response::Response,
 };
 use mnemon::{
     Collection, Error,
@@ -239,10 +240,11 @@ async fn updates(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Query(query): Query<UpdatesQuery>,
-) -> Result<Json<Updates>, Problem> {
-    let collection = Collection::new(&app.reader(), &namespace);
+) -> Result<Response, Problem> {
+    let reader = app.reader();
+    let collection = Collection::new(&reader, &namespace);
     let updates = collection.updates(bounds::page_limit(query.limit)?).await?;
-    Ok(Json(Updates { updates }))
+    app.json(reader, Updates { updates }).await
 }
 
 #[derive(Deserialize, JsonSchema)]

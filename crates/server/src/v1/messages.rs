@@ -8,6 +8,7 @@ use axum::{
     Json,
     extract::{Path, Query, State},
     http::Method,
+    response::Response,
 };
 use mnemon::{Message, MessageVersion, PutReport, StoredBlock, Timestamp};
 use schemars::JsonSchema;
@@ -103,8 +104,10 @@ async fn get(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Json<Message>, Problem> {
-    app.engine.get(&namespace, &id).await?.map(Json).ok_or_else(no_message)
+) -> Result<Response, Problem> {
+    let reader = app.reader();
+    let message = reader.get(&namespace, &id).await?.ok_or_else(no_message)?;
+    app.json(reader, message).await
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -120,16 +123,17 @@ async fn versions(
     PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Versions>, Problem> {
+) -> Result<Response, Problem> {
+    let reader = app.reader();
     let after: Option<i64> = bounds::decode_cursor(page.cursor.as_deref())?;
     app.engine.get(&namespace, &id).await?.ok_or_else(no_message)?;
     let (after, limit) = (after.and_then(Timestamp::from_micros), bounds::page_limit(page.limit)?);
-    let versions = app.engine.version_page(&namespace, &id, after, limit, bounds::MAX_PAGE_BYTES).await?;
+    let versions = reader.version_page(&namespace, &id, after, limit, bounds::MAX_PAGE_BYTES).await?;
     // There is another page unless there is no version after the last one.
     let last = versions.last().map(|version| version.until);
-    let more = app.engine.version_page(&namespace, &id, last, 1, 0).await?;
+    let more = reader.version_page(&namespace, &id, last, 1, 0).await?;
     let next = last.filter(|_| !more.is_empty()).map(|last| bounds::encode_cursor(&last.as_micros()));
-    Ok(Json(Versions { versions, next }))
+    app.json(reader, Versions { versions, next }).await
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -203,7 +207,7 @@ async fn blocks(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Blocks>, Problem> {
+) -> Result<Response, Problem> {
     let after: Option<(bool, String, String)> = bounds::decode_cursor(page.cursor.as_deref())?;
     let key = |(session, name): &(Option<String>, String)| {
         (session.is_none(), session.clone().unwrap_or_default(), name.clone())
@@ -224,5 +228,5 @@ async fn blocks(
             break;
         }
     }
-    Ok(Json(Blocks { blocks, next }))
+    app.json(app.reader(), Blocks { blocks, next }).await
 }

@@ -6,6 +6,7 @@ mod batch;
 mod database;
 mod documents;
 mod formation;
+mod import;
 mod map;
 mod memory_tool;
 mod messages;
@@ -40,6 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
     [
         namespaces::routes(),
         messages::routes(),
+        import::routes(),
         sessions::routes(),
         messages::block_routes(),
         formation::routes(),

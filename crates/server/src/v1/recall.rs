@@ -6,8 +6,9 @@ use axum::{
     Extension, Json,
     extract::{Path, State},
     http::Method,
+    response::Response,
 };
-use mnemon::{Hit, Hits, JournalEntry, MAX_QUERY_BYTES, Namespace, Query, Replay, Scope, recall::QueryOptions};
+use mnemon::{Engine, Hit, Hits, JournalEntry, MAX_QUERY_BYTES, Namespace, Query, Replay, Scope, recall::QueryOptions};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -141,12 +142,15 @@ struct Answer {
     pending: usize,
     /// Whether the time was over before the search was complete.
     cut_short: bool,
+    /// Why the query was not embedded, so that words alone found the hits. Null if it was.
+    not_embedded: Option<String>,
 }
 
 impl From<Hits> for Answer {
     fn from(hits: Hits) -> Self {
         let (answerability, pending, cut_short) = (hits.answerability(), hits.pending(), hits.cut_short());
-        Answer { hits: hits.into(), answerability, pending, cut_short }
+        let not_embedded = hits.not_embedded().map(str::to_owned);
+        Answer { hits: hits.into(), answerability, pending, cut_short, not_embedded }
     }
 }
 
@@ -154,9 +158,10 @@ async fn recall(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Json(options): Json<Options>,
-) -> Result<Json<Answer>, Problem> {
-    let (query, cost) = options.into_query(&app)?;
-    Ok(Json(app.recall(&app.reader(), &namespace, query, cost).await?.into()))
+) -> Result<Response, Problem> {
+    let ((query, cost), reader) = (options.into_query(&app)?, app.reader());
+    let hits = app.recall(&reader, &namespace, query, cost).await?;
+    app.json(reader, Answer::from(hits)).await
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -185,15 +190,16 @@ async fn recall_in(
     State(app): State<Arc<App>>,
     Extension(caller): CallerExtension,
     Json(input): Json<SeveralOptions>,
-) -> Result<Json<Answer>, Problem> {
+) -> Result<Response, Problem> {
     let mut namespaces = input.namespaces.len() as u64;
     for prefix in &input.under {
         namespaces += app.engine.count_namespaces(Some(&caller.namespace(prefix)?)).await?.namespaces;
     }
     let _place = (namespaces > MAX_LIGHT).then(|| app.slow_place()).transpose()?;
     let scope = scope(&caller, &input.namespaces, &input.under)?;
-    let (query, cost) = input.options.into_query(&app)?;
-    Ok(Json(app.recall_in(&app.reader(), scope, query, cost).await?.into()))
+    let ((query, cost), reader) = (input.options.into_query(&app)?, app.reader());
+    let hits = app.recall_in(&reader, scope, query, cost).await?;
+    app.json(reader, Answer::from(hits)).await
 }
 
 fn scope(caller: &Caller, namespaces: &[String], under: &[String]) -> Result<Scope, Problem> {
@@ -223,20 +229,22 @@ async fn why(
     State(app): State<Arc<App>>,
     PathNamespace(namespace): PathNamespace,
     Path((_, id)): Path<(String, String)>,
-) -> Result<Json<WhyAnswer>, Problem> {
-    explain(&app, &namespace, &id).await.map(Json)
+) -> Result<Response, Problem> {
+    let reader = app.reader();
+    let answer = explain(&reader, &namespace, &id).await?;
+    app.json(reader, answer).await
 }
 
 /// Finds the latest recall in the journal that found a message, and repeats it.
-pub(crate) async fn explain(app: &App, namespace: &Namespace, id: &str) -> Result<WhyAnswer, Problem> {
+pub(crate) async fn explain(reader: &Engine, namespace: &Namespace, id: &str) -> Result<WhyAnswer, Problem> {
     let (mut before, mut read) = (None, 0);
     while read < MAX_ENTRIES {
-        let page = app.engine.journal(namespace, PAGE, before).await?;
+        let page = reader.journal(namespace, PAGE, before).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.number);
         read += page.len();
         if let Some(entry) = page.into_iter().find(|entry| entry.hit(id).is_some()) {
-            let replay = app.reader().replay(&entry).await?;
+            let replay = reader.replay(&entry).await?;
             return Ok(WhyAnswer { entry, replay });
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct Route {
     pub(crate) summary: &'static str,
     pub(crate) query: Option<SchemaOf>,
     pub(crate) body: Option<SchemaOf>,
+    /// Whether the body is a file, of any size, which the route reads itself. It has a limit of time of its own.
+    pub(crate) takes_file: bool,
     pub(crate) answer: Option<SchemaOf>,
     /// The media type of the answer.
     pub(crate) media_type: &'static str,
@@ -58,6 +60,7 @@ impl Route {
             summary,
             query: None,
             body: None,
+            takes_file: false,
             answer: None,
             media_type: "application/json",
             is_long: false,
@@ -77,6 +80,11 @@ impl Route {
         Route { body: Some(SchemaGenerator::subschema_for::<T>), ..self }
     }
 
+    /// Takes a file as the body.
+    pub(crate) fn file(self) -> Self {
+        Route { takes_file: true, keeps_answer: false, ..self.body::<FileSchema>() }
+    }
+
     pub(crate) fn answer<T: JsonSchema>(self) -> Self {
         Route { answer: Some(SchemaGenerator::subschema_for::<T>), ..self }
     }
@@ -89,6 +97,12 @@ impl Route {
         Route { is_long: true, keeps_answer: false, ..self }
     }
 }
+
+/// The bytes of a file.
+#[derive(JsonSchema)]
+#[schemars(rename = "File", extend("format" = "binary"))]
+#[allow(dead_code, reason = "a schema is made of it, and nothing else")]
+struct FileSchema(String);
 
 /// The namespace that the path of a request names. The caller may see it: to others it does not exist.
 pub(super) struct PathNamespace(pub(super) Namespace);

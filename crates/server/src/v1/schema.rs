@@ -4,7 +4,7 @@
 
 #![allow(dead_code, reason = "a schema is made of the types, and nothing else")]
 
-use mnemon::{ContentPart, Namespace, Timestamp};
+use mnemon::{ContentPart, Namespace, Timestamp, message::Source};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -42,9 +42,10 @@ pub(super) struct PathSchema(String);
 pub(super) struct FilterSchema(Map<String, Value>);
 
 /// A message to store or to answer: the fields of `Message`, and those of OpenAI's chat format, so that an object of a
-/// request or of an answer there is accepted as it is. Other fields are refused.
+/// request or of an answer there is accepted as it is. Other fields of a message of the assistant are kept in
+/// `metadata.openai`, and are refused in any other message.
 #[derive(JsonSchema)]
-#[schemars(rename = "MessageInput", deny_unknown_fields)]
+#[schemars(rename = "MessageInput")]
 pub(super) struct MessageInputSchema {
     /// Unique in the namespace. Putting a message with a known id replaces the stored one. Default: a new one.
     id: Option<IdSchema>,
@@ -62,6 +63,10 @@ pub(super) struct MessageInputSchema {
     expires_at: Option<Timestamp>,
     /// Data of the application.
     metadata: Option<Map<String, Value>>,
+    /// Whose words it is, kept in `metadata.source`. Default: by the role.
+    source: Option<Source>,
+    /// The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it.
+    supersedes: Option<SupersedesSchema>,
     /// Calls of tools by the assistant: `{"id", "type": "function", "function": {"name", "arguments"}}`.
     tool_calls: Option<Vec<OpenAiSchema>>,
     /// The id of the call that the message is the result of.
@@ -78,6 +83,14 @@ pub(super) struct MessageInputSchema {
     reasoning: Option<Value>,
     /// Kept in `metadata.openai`.
     reasoning_content: Option<Value>,
+}
+
+/// The id of a message, or ids.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+pub(super) enum SupersedesSchema {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// An object of OpenAI's chat format.

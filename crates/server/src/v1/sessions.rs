@@ -6,14 +6,18 @@ use axum::{
     Json,
     extract::{Path, Query, State},
     http::{Method, StatusCode},
+    response::Response,
 };
 use mnemon::{
     AssembleRequest, Engine, Memory, MemoryReport, Message, MetadataFilter, Namespace, PlacedMessage, Prompt,
     SessionInfo,
+    format::{to_anthropic, to_gemini, to_openai},
+    memory::InsertMethod,
+    message::TimeZone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     messages::date,
@@ -71,7 +75,7 @@ pub(super) fn routes() -> Vec<Route> {
             assemble,
         )
         .body::<Assemble>()
-        .answer::<Prompt>(),
+        .answer::<Assembled>(),
     ]
 }
 
@@ -139,30 +143,32 @@ async fn messages(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Query(query): Query<MessagesQuery>,
-) -> Result<Json<Messages>, Problem> {
+) -> Result<Response, Problem> {
     let MessagesQuery { limit, cursor, last, before } = query;
-    match last {
+    let reader = app.reader();
+    let found = match last {
         Some(last) if limit.is_none() && cursor.is_none() => {
-            last_messages(&app, &namespace, &session, last, before.as_deref()).await.map(Json)
+            last_messages(&reader, &namespace, &session, last, before.as_deref()).await?
         }
-        None if before.is_none() => {
-            messages_page(&app, &namespace, session, PageQuery { limit, cursor }).await.map(Json)
+        None if before.is_none() => messages_page(&reader, &namespace, session, PageQuery { limit, cursor }).await?,
+        _ => {
+            return Err(Problem::bad_request(
+                "give `last`, and perhaps `before`, for the messages at the end of a session, or `limit` and `cursor` for a page",
+            ));
         }
-        _ => Err(Problem::bad_request(
-            "give `last`, and perhaps `before`, for the messages at the end of a session, or `limit` and `cursor` for a page",
-        )),
-    }
+    };
+    app.json(reader, found).await
 }
 
 async fn last_messages(
-    app: &App,
+    reader: &Engine,
     namespace: &Namespace,
     session: &str,
     last: usize,
     before: Option<&str>,
 ) -> Result<Messages, Problem> {
     let (limit, bytes) = (bounds::page_limit(Some(last))?, bounds::MAX_PAGE_BYTES);
-    let found = app.engine.history_before(namespace, session, before, limit, bytes).await?;
+    let found = reader.history_before(namespace, session, before, limit, bytes).await?;
     let found = found.filter(|found| !found.is_empty() || before.is_some()).ok_or_else(no_session)?;
     Ok(Messages::new(found, None))
 }
@@ -180,7 +186,7 @@ fn no_session() -> Problem {
 }
 
 async fn messages_page(
-    app: &App,
+    reader: &Engine,
     namespace: &Namespace,
     session: String,
     page: PageQuery,
@@ -191,12 +197,12 @@ async fn messages_page(
     }
     let (limit, bytes) = (bounds::page_limit(page.limit)?, bounds::MAX_PAGE_BYTES);
     let after = after.map(|(_, number)| number);
-    let messages = app.engine.history_after(namespace, &session, after, limit, bytes).await?;
+    let messages = reader.history_after(namespace, &session, after, limit, bytes).await?;
     let Some(last) = messages.last().map(|last| last.number) else {
         return if after.is_none() { Err(no_session()) } else { Ok(Messages::new(messages, None)) };
     };
     // A page is the last one if nothing comes after it.
-    let more = app.engine.history_after(namespace, &session, Some(last), 1, 0).await?;
+    let more = reader.history_after(namespace, &session, Some(last), 1, 0).await?;
     let next: Option<Position> = (!more.is_empty()).then_some((session, last));
     Ok(Messages::new(messages, next.as_ref().map(bounds::encode_cursor)))
 }
@@ -256,9 +262,56 @@ struct Assemble {
     /// Messages to recall, up to 1000. Default: 3.
     #[schemars(range(max = MAX_HITS))]
     recall: Option<usize>,
+    /// The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+    #[schemars(range(min = 0, max = 1))]
+    min_score: Option<f32>,
     /// Tokens that the prompt may have. Default: 30,000.
     #[schemars(range(min = 1))]
     token_limit: Option<usize>,
+    /// The provider for whose API the answer has the messages a second time, as `request`.
+    to: Option<Provider>,
+    /// Where the memory is put: with `system` all after the system message's text, with `user` all before the text of the last
+    /// message of the user, with `split` there what is recalled for this prompt and the rest in the system message, so that a
+    /// provider's prompt cache keeps the system message and the history. Default: `system`.
+    #[serde(default)]
+    insert: InsertMethod,
+    /// The time zone of the days that the prompt names, such as `Europe/Berlin` or `+02:00`. Default: that of the server.
+    time_zone: Option<TimeZone>,
+    /// The id of the last message of the session that the model's context no longer holds, after a compaction of it: recent
+    /// messages up to it are not in the prompt, and are recalled as those of other sessions are.
+    #[schemars(with = "Option<IdSchema>")]
+    after: Option<String>,
+}
+
+/// A provider of models.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Provider {
+    OpenAi,
+    Anthropic,
+    Gemini,
+}
+
+impl Provider {
+    /// Returns the fields of a request that have these messages.
+    fn request(self, messages: &[Message]) -> Value {
+        match self {
+            Provider::OpenAi => json!({ "messages": to_openai(messages) }),
+            Provider::Anthropic => to_anthropic(messages),
+            Provider::Gemini => to_gemini(messages),
+        }
+    }
+}
+
+/// A prompt, and the fields of a request to a provider's API that have its messages.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Prompt")]
+struct Assembled {
+    #[serde(flatten)]
+    prompt: Prompt,
+    /// Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<Value>,
 }
 
 /// Reads a text of the user or a message. An untagged enum would do so too, but its errors do not say what is wrong with a
@@ -275,27 +328,39 @@ async fn assemble(
     PathNamespace(namespace): PathNamespace,
     Path((_, session)): Path<(String, String)>,
     Json(input): Json<Assemble>,
-) -> Result<Json<Prompt>, Problem> {
+) -> Result<Response, Problem> {
     if input.recall.is_some_and(|recall| recall > MAX_HITS) {
         return Err(Problem::bad_request(format!("recall is above {MAX_HITS}")));
     }
-    prompt_for(&app, namespace, session, input.prompt, input.recall, input.token_limit).await.map(Json)
+    let reader = app.reader();
+    let mut request = AssembleRequest::new(input.prompt);
+    if let Some(k) = input.recall {
+        request = request.recall(k);
+    }
+    if let Some(least) = input.min_score {
+        request = request.min_score(least);
+    }
+    if let Some(zone) = input.time_zone {
+        request = request.time_zone(zone);
+    }
+    if let Some(id) = input.after {
+        request = request.after(id);
+    }
+    let prompt = prompt_for(&app, &reader, namespace, session, request, input.token_limit, input.insert).await?;
+    let request = input.to.map(|provider| provider.request(&prompt.messages));
+    app.json(reader, Assembled { prompt, request }).await
 }
 
 pub(crate) async fn prompt_for(
     app: &App,
+    reader: &Engine,
     namespace: Namespace,
     session: String,
-    prompt: Message,
-    recall: Option<usize>,
+    request: AssembleRequest,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Prompt, Problem> {
-    let memory = memory_of(app, &app.reader(), &namespace, &session, token_limit).await?;
-    let mut request = AssembleRequest::new(prompt);
-    if let Some(k) = recall {
-        request = request.recall(k);
-    }
-
+    let memory = memory_of(app, reader, &namespace, &session, token_limit, insert).await?;
     Ok(memory.assemble(request).await?)
 }
 
@@ -306,7 +371,7 @@ pub(super) async fn memory(
     session: &str,
     token_limit: Option<usize>,
 ) -> Result<Memory, Problem> {
-    memory_of(app, &app.engine, namespace, session, token_limit).await
+    memory_of(app, &app.engine, namespace, session, token_limit, InsertMethod::default()).await
 }
 
 async fn memory_of(
@@ -315,8 +380,9 @@ async fn memory_of(
     namespace: &Namespace,
     session: &str,
     token_limit: Option<usize>,
+    insert: InsertMethod,
 ) -> Result<Memory, Problem> {
-    let builder = app.formation.memory(reader, namespace, session, token_limit)?;
+    let builder = app.formation.memory(reader, namespace, session, token_limit)?.insert_method(insert);
     app::blocking(move || builder.open()).await
 }
 
