@@ -637,7 +637,7 @@ mod tests {
         let german = ["Ein Deployment lief am Dienstag durch.", "Olga machte mittags ein Deployment."];
         check(Language::German, german, "Wann war das letzte Deployment?", true);
         check(Language::German, german, "Wann war das erste Deployment?", false);
-        let french = ["La version 1.4 est publiée depuis lundi.", "Nous avons sorti une version corrigée, la 1.5."];
+        let french = ["La version 1.4, publiée lundi.", "Nous avons sorti une version corrigée, la 1.5."];
         check(Language::French, french, "Quelle est la dernière version ?", true);
         check(Language::French, french, "Quelle était la première version ?", false);
         let chinese = ["周二部署了计费服务。", "中午小李又做了一次部署。"];
