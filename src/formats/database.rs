@@ -12,7 +12,6 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row, types::ValueRef};
 use tempfile::TempDir;
 
-use super::source::SourceFile;
 use crate::error::{Error, Result};
 
 /// How a database begins.
@@ -33,28 +32,31 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens a file, or returns `None` if it is no database. What is in an archive, compressed or a stream is copied to a
-    /// temporary file first.
+    /// Opens the file at a path, or a temporary copy of its bytes if it has none: it is in an archive, compressed, or a stream.
+    /// Returns `None` if it does not begin as a database.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub(super) fn open(file: &mut SourceFile<'_>) -> Result<Option<Self>> {
-        let head = file.head()?;
+    pub(super) fn open<R: Read>(
+        name: &str,
+        head: &[u8],
+        path: Option<&Path>,
+        bytes: impl FnOnce() -> R,
+    ) -> Result<Option<Self>> {
         if !head.starts_with(MAGIC) {
             return Ok(None);
         }
         let has_log = head.get(LOG_MARK.0) == Some(&LOG_MARK.1);
-        let name = file.name.clone();
-        let opened = match file.path.clone() {
-            Some(path) => connect(&path, has_log).map(|connection| (connection, None)).or_else(|error| {
+        let opened = match path {
+            Some(path) => connect(path, has_log).map(|connection| (connection, None)).or_else(|error| {
                 // A database with a log needs files beside it, which a folder that is read-only does not take.
                 let is_refused = matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
-                if is_refused { copied(&path, has_log) } else { Err(error.into()) }
+                if is_refused { copied(path, has_log) } else { Err(error.into()) }
             }),
-            None => spooled(file, has_log),
+            None => spooled(bytes(), has_log),
         };
-        let (connection, copy) = opened.map_err(|error| failed(&name, error))?;
-        Ok(Some(Database { name, connection, _copy: copy }))
+        let (connection, copy) = opened.map_err(|error| failed(name, error))?;
+        Ok(Some(Database { name: name.to_owned(), connection, _copy: copy }))
     }
 
     /// Returns whether the database has tables of these names.
@@ -167,18 +169,18 @@ fn copied(path: &Path, has_log: bool) -> Opened {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("database");
     fs::copy(path, &copy)?;
-    if let Err(error) = fs::copy(beside(path, BESIDE[0]), beside(&copy, BESIDE[0])) {
-        if error.kind() != io::ErrorKind::NotFound {
-            return Err(error.into());
-        }
+    if let Err(error) = fs::copy(beside(path, BESIDE[0]), beside(&copy, BESIDE[0]))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error.into());
     }
     Ok((connect(&copy, has_log)?, Some(folder)))
 }
 
-/// Opens a copy of the rest of a file.
-fn spooled(file: &mut SourceFile<'_>, has_log: bool) -> Opened {
+/// Opens a copy of the bytes of a file.
+fn spooled(mut bytes: impl Read, has_log: bool) -> Opened {
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("database");
-    io::copy(&mut file.take_bytes(), &mut File::create(&copy)?)?;
+    io::copy(&mut bytes, &mut File::create(&copy)?)?;
     Ok((connect(&copy, has_log)?, Some(folder)))
 }

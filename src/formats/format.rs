@@ -395,13 +395,16 @@ impl fmt::Debug for Format {
     }
 }
 
+/// The name of a format, and which of its kinds a file is of.
+type FileKind = (&'static str, usize);
+
 /// Reads the files of one [`Source`], each in its format.
 pub struct FileReader {
     options: ReadOptions,
     /// The format of the files. `None`: the one that each is found to have.
     given: Option<&'static Format>,
     /// The readers of the formats that were met, and of the kinds of their files.
-    readers: Vec<((&'static str, usize), Box<dyn Reader>)>,
+    readers: Vec<(FileKind, Box<dyn Reader>)>,
 }
 
 impl FileReader {

@@ -43,7 +43,9 @@ pub struct ReadOptions {
 
 /// A change of a message that was read.
 #[derive(Clone)]
-pub struct MessageEdit(Arc<dyn Fn(&mut Message) -> Result<()> + Send + Sync>);
+pub struct MessageEdit(Arc<EditMessage>);
+
+type EditMessage = dyn Fn(&mut Message) -> Result<()> + Send + Sync;
 
 impl MessageEdit {
     /// Makes a change of a function. Its error is that of the message.

@@ -366,7 +366,9 @@ impl<'s> SourceFile<'s> {
     /// The file cannot be read, or the database is damaged.
     pub(super) fn database(&mut self) -> Result<Option<&Database>> {
         if self.database.is_none() {
-            self.database = Database::open(self)?;
+            let (name, path, head) = (self.name.clone(), self.path.clone(), self.head()?.to_vec());
+            let database = Database::open(&name, &head, path.as_deref(), || self.take_bytes())?;
+            self.database = database;
         }
         Ok(self.database.as_ref())
     }

@@ -14,7 +14,7 @@ use super::{
     pieces,
     prepare::PreparedQuery,
     rank::{Candidate, PieceEvidence},
-    search::ScoreBuffers,
+    score_buffers::ScoreBuffers,
     statistics::{Bm25Statistics, PieceStatistics, ScoreStatistics, mean_and_deviation},
     unindexed::{UnindexedMessage, UnindexedMessages},
 };

@@ -25,6 +25,7 @@ mod query;
 mod when;
 
 mod multi_namespace;
+mod score_buffers;
 mod search;
 
 mod candidates;
@@ -62,7 +63,8 @@ pub(crate) use prepare::{PreparedQuery, embed_query};
 pub use query::{MAX_QUERY_BYTES, Query};
 pub(crate) use query::{MessageParts, check_query_text};
 pub(crate) use rank::Ranked;
-pub(crate) use search::{NamespaceSearch, ScoreBuffers, SearchResources, Searcher};
+pub(crate) use score_buffers::ScoreBuffers;
+pub(crate) use search::{NamespaceSearch, SearchResources, Searcher};
 pub(crate) use unindexed::Unindexed;
 pub(crate) use updates::{Asked, superseding_pairs};
 pub(crate) use vectors::{Estimate, MeasuredGraph, OnSample};

@@ -301,7 +301,7 @@ impl<'a> PreparedQuery<'a> {
             }
             Err(error) if answers_by_words => {
                 let is_late = matches!(error, Error::DeadlineExceeded) || is_over(deadline);
-                if !(is_late || matches!(error, Error::Embedding { .. } | Error::EmbedderUnavailable { .. })) {
+                if !(is_late || matches!(error, Error::EmbedderUnavailable { .. })) {
                     return Err(error);
                 }
                 tracing::warn!(%error, "a query was not embedded; it is answered by words");

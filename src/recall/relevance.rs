@@ -6,6 +6,8 @@
 //! unrelated texts, and the number of messages, as more of them come nearer by chance. Where the strategy has no hybrid score,
 //! the others decide.
 //!
+//! The z-scores of a few messages say little: the fewer than [`ENOUGH`] there are, the less the hybrid score counts.
+//!
 //! Logistic regressions on the first ten hits of 8,500 questions about stored messages and 3,500 about others, of ten sets with
 //! the default model and five with MiniLM, each weighted equally. `docs/recall.md` has what they keep.
 
@@ -29,18 +31,24 @@ pub(super) struct HybridScore {
     pub(super) gap: f32,
 }
 
+/// The number of messages from which on the hybrid score counts in full.
+const ENOUGH: f32 = 100.0;
+
 impl Evidence {
     pub(super) fn relevance(&self) -> f32 {
         let rows = (self.rows.max(1) as f32).ln();
         let coverage = self.coverage.unwrap_or(0.0);
-        let logit = match (self.hybrid, self.cosine) {
-            (Some(HybridScore { score, gap }), cosine) => {
-                0.42 * score - 0.2 * gap + 0.8 * coverage + 3.6 * cosine.unwrap_or(0.0) - 0.28 * rows - 4.0
-            }
-            (None, Some(cosine)) if self.coverage.is_some() => 7.0 * coverage + 4.1 * cosine + 0.13 * rows - 5.8,
-            (None, Some(cosine)) => 7.5 * cosine + 0.06 * rows - 5.9,
-            (None, None) => 9.2 * coverage - 3.8,
+        let alone = match self.cosine {
+            Some(cosine) if self.coverage.is_some() => 7.0 * coverage + 4.1 * cosine + 0.13 * rows - 5.8,
+            Some(cosine) => 7.5 * cosine + 0.06 * rows - 5.9,
+            None => 9.2 * coverage - 3.8,
         };
+        let logit = self.hybrid.map_or(alone, |HybridScore { score, gap }| {
+            let cosine = self.cosine.unwrap_or(0.0);
+            let hybrid = 0.42 * score - 0.2 * gap + 0.8 * coverage + 3.6 * cosine - 0.28 * rows - 4.0;
+            let share = (self.rows as f32 / ENOUGH).min(1.0);
+            share * hybrid + (1.0 - share) * alone
+        });
         1.0 / (1.0 + (-logit).exp())
     }
 }

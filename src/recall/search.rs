@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::{
     candidates::{Gathering, Nearest, ScoredPieces, SearchContext},
@@ -15,6 +15,7 @@ use super::{
     options::RankingStrategy,
     prepare::PreparedQuery,
     rank::{Candidate, Ranked},
+    score_buffers::ScoreBuffers,
     statistics::ScoreStatistics,
     unindexed::{Unindexed, UnindexedMessages},
     vectors::Vectors,
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     error::Result,
     ids::{Namespace, NamespaceId},
-    lexical::{Language, Scores},
+    lexical::Language,
     store::Store,
 };
 
@@ -79,10 +80,6 @@ pub(crate) struct SearchResources<'s> {
     pub(crate) store: &'s Store,
     pub(crate) buffers: &'s ScoreBuffers,
 }
-
-/// Buffers for the BM25 scores of all rows, reused from search to search.
-#[derive(Default)]
-pub(crate) struct ScoreBuffers(Mutex<Vec<Scores>>);
 
 /// The searcher of one namespace.
 pub(crate) struct NamespaceSearch<'s> {
@@ -331,27 +328,6 @@ impl<'s> IndexSearch<'s> {
         if self.allowed.as_ref().is_none_or(|allowed| (allowed.rows_reused, allowed.count) != (rows_reused, count)) {
             self.allowed = Some(AllowedRows { rows: index.allowed(self.query), rows_reused, count });
         }
-    }
-}
-
-impl ScoreBuffers {
-    fn with<T>(&self, work: impl FnOnce(&mut Scores) -> T) -> T {
-        let mut scores = self.take();
-        let result = work(&mut scores);
-        self.put_back([scores]);
-        result
-    }
-
-    pub(super) fn take(&self) -> Scores {
-        self.0.lock().pop().unwrap_or_default()
-    }
-
-    pub(super) fn put_back(&self, scores: impl IntoIterator<Item = Scores>) {
-        let cleared = scores.into_iter().map(|mut scores| {
-            scores.clear();
-            scores
-        });
-        self.0.lock().extend(cleared);
     }
 }
 

@@ -119,6 +119,7 @@ pub(crate) enum Question {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each read, which is moved once")]
 pub(crate) enum Answer {
     /// `None` if nothing changed.
     Change(Option<Change>),
@@ -127,6 +128,7 @@ pub(crate) enum Answer {
 }
 
 /// A message about a question.
+#[expect(clippy::large_enum_variant, reason = "there is one for each read, which is moved once")]
 pub(crate) enum Told {
     /// The database has not reacted for some time.
     Nothing,

@@ -17,7 +17,7 @@ use crate::{
     query::{Hits, QueryLike, parsed, seconds},
     shared::{Shared, lock},
     tokens::{CounterError, counter},
-    values::{Count, List, Text, bad_document, datetime, from_python, to_python},
+    values::{Count, List, Real, Text, bad_document, datetime, from_python, to_python},
 };
 
 /// An open session, until its engine is closed.
@@ -143,7 +143,7 @@ impl Memory {
 
     /// Returns the prompt for a message: what is recalled for it, blocks, recent messages, and the message. `recall` is
     /// the greatest number of messages that are recalled. Default: 3, and none if a block recalls already. `min_score` is the
-    /// least relevance (see `Hit`) of the best of them, below which nothing is recalled. Default: 0.05. `time_zone` is
+    /// least relevance (see `Hit`) of the best of them, below which nothing is recalled. Default: an answerability of 0.3 decides. `time_zone` is
     /// that of the days that the message names, such as `"Europe/Berlin"` or `"+02:00"`. Default: that of the machine. `after` is the id of the last
     /// message that the model's context no longer holds: recent messages up to it are recalled as those of other sessions are.
     #[pyo3(signature = (message, *, recall = None, min_score = None, time_zone = None, after = None))]

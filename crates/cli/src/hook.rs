@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// The most tokens to print for an event.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tokens: usize,
-    /// The least relevance of the best message about a prompt, 0 to 1: below it nothing is printed. Default: 0.05.
+    /// The least relevance of the best message about a prompt, 0 to 1: below it nothing is printed. Default: an answerability of 0.3 decides.
     #[arg(long, value_name = "LEAST", value_parser = usage::share::<f32>)]
     min_score: Option<f32>,
     /// The most bytes of each output of a tool that is stored. 0: calls of tools and their outputs are left out.

@@ -91,6 +91,7 @@ fn messages_are_ingested_recalled_counted_and_verified() {
         "name",
         "passage",
         "rank",
+        "relevance",
         "role",
         "score",
         "session",

@@ -50,7 +50,7 @@ fn why_says_what_was_recalled_and_what_changed() {
     {
         assert!(worse.contains(part), "{part}: {worse}");
     }
-    put(&db, "boat", "Which boat leaks? Which boat leaks?");
+    put(&db, "boat", "The boat that leaks is blue.");
     run(mnemon().args(["delete", "--namespace", "a", "better", "--db"]).arg(&db.path));
     let edited = why(&["boat"]).stdout;
     assert!(

@@ -86,7 +86,7 @@ fn the_database_of_opencode_has_what_its_exports_have() {
     let said = read_path(&path);
     assert_eq!(
         said.texts(),
-        ["Paint the mast.", "It is white.", "\"And the keel?\"", "Black.", "Sail.", "We sail.", "Anchor."]
+        ["Paint the mast.", "It is white.", "And the keel?", "Black.", "Sail.", "We sail.", "Anchor."]
     );
     assert_eq!(said.removed, ["ses_c/msg_ses_c0002", "ses_c/msg_ses_c0003"]);
     assert!(said.notes.len() == 1 && said.notes[0].contains("ses_b"), "{:?}", said.notes);

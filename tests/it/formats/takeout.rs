@@ -114,7 +114,7 @@ fn html_has_times_in_many_languages() {
 #[test]
 fn sessions_end_with_a_pause_however_long_the_activity_is() {
     // Newest first, three prompts in each session, and more records than are looked at for their language.
-    let time = |at: usize| format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + at / 24 / 3, at / 3 % 24, at % 3);
+    let time = |at: usize| format!("2026-01-{:02}T{:02}:{:02}:00Z", 1 + at / 12 / 3, at / 3 % 12 * 2, at % 3);
     let record = |at: usize| {
         json!({"header": "Gemini", "title": format!("Eingegebener Prompt: {at}"), "time": time(at), "products": ["Gemini"],
             "safeHtmlItem": [{"html": format!("<p>Antwort {at}</p>")}]})

@@ -10,7 +10,7 @@ use super::{Server, strict};
 use crate::support::Db;
 
 /// Parameters and fields whose values are good if the server has something of that name: only bad values are sent.
-const OWN: [&str; 8] = ["before", "cursor", "format", "path", "model", "rerank", "vector", "vectors"];
+const OWN: [&str; 9] = ["before", "cursor", "format", "path", "model", "rerank", "time_zone", "vector", "vectors"];
 /// Fields of OpenAI's chat format. They are read as leniently as servers write them, so only good values are sent.
 const OPENAI: [&str; 5] = ["annotations", "audio", "function_call", "refusal", "tool_call_id"];
 /// Characters of the longest text that is sent to be taken: a query of a megabyte is embedded for seconds.

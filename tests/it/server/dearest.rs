@@ -67,7 +67,11 @@ fn of_operation(operation: &str) -> Request {
         "post_namespaces_namespace_messages" => {
             ("POST", within("/messages"), Some(json!({ "messages": messages(), "flush": true })))
         }
-        "post_import" => ("POST", "/v1/import".to_owned(), Some(messages())),
+        "post_import" => {
+            let mut messages = messages();
+            messages.as_array_mut().unwrap().iter_mut().for_each(|message| message["namespace"] = json!("imported"));
+            ("POST", "/v1/import".to_owned(), Some(messages))
+        }
         "post_namespaces_namespace_import" => ("POST", within("/import?flush=true"), Some(messages())),
         "get_namespaces_namespace_messages_id" => ("GET", within("/messages/m7"), None),
         "get_namespaces_namespace_messages_id_versions" => ("GET", within("/messages/m7/versions?limit=1000"), None),

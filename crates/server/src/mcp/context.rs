@@ -23,7 +23,7 @@ pub(super) struct AssembleContext {
     prompt: String,
     /// Memories to recall. Default: 3.
     recall: Option<Recall>,
-    /// The least relevance of the best memory, below which none is recalled. Default: 0.05.
+    /// The least relevance of the best memory, below which none is recalled. Default: an answerability of 0.3 decides.
     min_score: Option<MinScore>,
     /// Documents to find. Default: 3.
     documents: Option<DocumentLimit>,

@@ -262,7 +262,7 @@ struct Assemble {
     /// Messages to recall, up to 1000. Default: 3.
     #[schemars(range(max = MAX_HITS))]
     recall: Option<usize>,
-    /// The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+    /// The least relevance of the best message, 0 to 1, below which none is recalled. Default: an answerability of 0.3 decides.
     #[schemars(range(min = 0, max = 1))]
     min_score: Option<f32>,
     /// Tokens that the prompt may have. Default: 30,000.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use mnemon::{Embedder, Error, ModelIdentity, OpenAiEmbedder, Query, Result};
+use mnemon::{Embedder, Error, ModelIdentity, OpenAiEmbedder, Query, RankingStrategy, Result};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -360,7 +360,9 @@ fn pending_messages_are_embedded_when_the_server_comes_back() {
     engine.blocking().put(&space, messages).unwrap();
     let error = engine.blocking().flush().unwrap_err();
     assert!(matches!(error, Error::EmbedderUnavailable { transient: true, .. }), "{error}");
-    assert!(engine.blocking().recall(&space, Query::new("text")).is_err());
+    let found = engine.blocking().recall(&space, Query::new("text")).unwrap();
+    assert!(found.len() == 10 && found.not_embedded().is_some_and(|reason| reason.contains("small")), "{found:?}");
+    assert!(engine.blocking().recall(&space, Query::new("text").strategy(RankingStrategy::Dense)).is_err());
     assert_eq!(engine.blocking().pending().unwrap(), 500);
     assert_eq!(engine.blocking().get(&space, "3").unwrap().unwrap().text(), "text number3");
 
