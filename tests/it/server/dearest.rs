@@ -68,9 +68,8 @@ fn of_operation(operation: &str) -> Request {
             ("POST", within("/messages"), Some(json!({ "messages": messages(), "flush": true })))
         }
         "post_import" => {
-            let mut messages = messages();
-            messages.as_array_mut().unwrap().iter_mut().for_each(|message| message["namespace"] = json!("imported"));
-            ("POST", "/v1/import".to_owned(), Some(messages))
+            let line = json!({ "namespace": "imported", "role": "user", "content": long_text[..900_000.min(long_text.len())] });
+            ("POST", "/v1/import".to_owned(), Some(line))
         }
         "post_namespaces_namespace_import" => ("POST", within("/import?flush=true"), Some(messages())),
         "get_namespaces_namespace_messages_id" => ("GET", within("/messages/m7"), None),
