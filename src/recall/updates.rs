@@ -640,7 +640,7 @@ mod tests {
         let french = ["La version 1.4, publiée lundi.", "Nous avons sorti une version corrigée, la 1.5."];
         check(Language::French, french, "Quelle est la dernière version ?", true);
         check(Language::French, french, "Quelle était la première version ?", false);
-        let chinese = ["周二部署了计费服务。", "中午小李又做了一次部署。"];
+        let chinese = ["周二部署了计费服务。", "中午小李部署了搜索服务。"];
         check(Language::Other, chinese, "最近一次部署是什么时候？", true);
         check(Language::Other, chinese, "第一次部署之前有什么？", false);
     }

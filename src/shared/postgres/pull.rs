@@ -70,6 +70,7 @@ pub(super) async fn pull(client: &Object, namespace: &str, history: &History) ->
     Ok((change.version != base).then_some(change))
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one for each pull, which is moved once")]
 enum Read {
     Change(Change),
     /// The primary does not have the version after which rows were read.

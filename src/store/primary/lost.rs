@@ -51,7 +51,7 @@ impl Lost {
             lost,
             undone,
             "the shared database has another history than the replica, as after a fail-over or a restore that lost writes; the \
-             replica was replaced. `DatabaseFile::lost`, or `mnemon verify --lost`, lists what only the replica had, and what it had deleted"
+             replica was replaced. `mnemon verify --lost` lists what only the replica had, and what it had deleted"
         );
         let rows = rows.iter().map(|row| line(namespace, row, false));
         LostRows(tables).append(namespace, rows.chain(deleted.iter().map(|row| line(namespace, row, true))))

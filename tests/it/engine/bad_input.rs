@@ -215,7 +215,7 @@ fn foreign_and_newer_files_are_refused_and_left_unchanged() {
     drop(crate::support::open_tables(&db.path));
     change(&db.path, redb::TableDefinition::new("meta"), "schema", &99u32.to_le_bytes());
     let error = db_at(&db.path).unwrap_err();
-    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 11, .. }), "{error}");
+    assert!(matches!(error, Error::NewerSchema { found: 99, supported: 12, .. }), "{error}");
 }
 
 #[test]

@@ -361,7 +361,7 @@ fn pending_messages_are_embedded_when_the_server_comes_back() {
     let error = engine.blocking().flush().unwrap_err();
     assert!(matches!(error, Error::EmbedderUnavailable { transient: true, .. }), "{error}");
     let found = engine.blocking().recall(&space, Query::new("text")).unwrap();
-    assert!(found.len() == 10 && found.not_embedded().is_some_and(|reason| reason.contains("small")), "{found:?}");
+    assert!(found.len() == 10 && found.not_embedded().is_some(), "{found:?}");
     assert!(engine.blocking().recall(&space, Query::new("text").strategy(RankingStrategy::Dense)).is_err());
     assert_eq!(engine.blocking().pending().unwrap(), 500);
     assert_eq!(engine.blocking().get(&space, "3").unwrap().unwrap().text(), "text number3");
