@@ -171,7 +171,7 @@ fn a_replay_says_what_changed() {
     let replay = |entry| engine.blocking().replay(entry).unwrap();
     let [first, second] = [0, 1].map(|at| two.hits[at].id.clone());
 
-    put(&engine, vec![message("better", "The boat is here, where the boat is.")]);
+    put(&engine, vec![message("better", "Where is the boat? The boat is under the third plank.")]);
     let found = replay(two);
     assert!(!found.is_unchanged());
     let better = found.hit("better").unwrap();
