@@ -20,6 +20,7 @@ use crate::{
     compose::{BlockOutput, InsertMethod, Prompt},
     engine::TurnPrompt,
     error::{Error, Result, impl_debug},
+    ids::check_id,
     message::{
         ContentPart, Message, MessageSelector, Role, TimeZone, has_unsigned_thinking, is_paused, match_tool_results,
         unfit_for_prompt,
@@ -167,6 +168,9 @@ impl OpenMemory {
         let AssembleRequest { mut prompt, selector, recall, recall_priority, min_score, time_zone, after } = request;
         if let Some(least) = min_score.filter(|least| !(0.0..=1.0).contains(least)) {
             return Err(Error::query(format!("min_score is {least}, not within 0 to 1")));
+        }
+        if let Some(id) = &after {
+            check_id("id of `after`", id)?;
         }
         prompt.session.clone_from(&self.stored.session);
         prompt.check()?;

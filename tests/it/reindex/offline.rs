@@ -138,6 +138,6 @@ fn a_database_of_schema_4_is_upgraded() {
     assert_eq!(db.assert_sound().vectors, 100);
     assert_eq!(read(), 4u32.to_le_bytes(), "verifying writes nothing");
     mnemon::reindex(&db.path, Arc::new(Hashing::new(48)), Default::default(), go_on).unwrap();
-    assert_eq!(read(), 11u32.to_le_bytes());
+    assert_eq!(read(), 12u32.to_le_bytes());
     assert_eq!(db.assert_sound().vectors, 200);
 }
