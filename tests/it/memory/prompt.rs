@@ -448,11 +448,11 @@ fn a_prompt_recalls_once_what_there_is_evidence_for_and_superseded_messages_last
     assert_eq!(sections(AssembleRequest::new(question()).recall(2)), ["memories", "recalled"]);
 
     // A block with a least relevance is empty where nothing is relevant.
-    let sections = |(session, least)| {
+    let recalled = |(session, least)| {
         let memory = engine.memory(&space, session).message_counter(words()).block(block().min_score(least)).open();
-        memory.unwrap().blocking().assemble(question()).unwrap().sections.len()
+        memory.unwrap().blocking().assemble(question()).unwrap().recalled.len()
     };
-    assert_eq!([("c", 0.0), ("d", 1.0)].map(sections), [1, 0]);
+    assert_eq!([("c", 0.0), ("d", 1.0)].map(recalled), [1, 0]);
 }
 
 proptest! {
