@@ -817,7 +817,7 @@ export interface components {
             insert?: components["schemas"]["InsertMethod"];
             /**
              * Format: float
-             * @description The least relevance of the best message, 0 to 1, below which none is recalled. Default: 0.05.
+             * @description The least relevance of the best message, 0 to 1, below which none is recalled. Default: an answerability of 0.3 decides.
              */
             min_score?: number | null;
             /** @description The message to be answered, which is not stored: a text of the user, or a message. */
