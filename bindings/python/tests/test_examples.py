@@ -13,7 +13,7 @@ from mnemon import Engine, Message, StaticBlock
 FOLDER = Path(__file__).parent.parent
 EXAMPLES = sorted(path for path in FOLDER.glob("examples/**/*.py") if path.parent.name != "frameworks")
 BLOCKS = [block.split("```")[0] for block in (FOLDER / "README.md").read_text().split("```python\n")[1:]]
-TITLES = ["recall", "assemble", "in_python", "langgraph", "langchain", "llama_index", "openai_agents", "anthropic"]
+TITLES = ["recall", "assemble", "files", "in_python", "langgraph", "langchain", "llama_index", "openai_agents", "anthropic"]
 NAMESPACE, DATABASE = "acme/user-42", "memory.redb"
 
 
