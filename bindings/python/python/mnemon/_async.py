@@ -270,9 +270,17 @@ class AsyncMemory:
         return await wait(self.memory.get, input)
 
     async def assemble(
-        self, message: MessageLike, *, recall: int | None = None, time_zone: str | None = None, after: str | None = None
+        self,
+        message: MessageLike,
+        *,
+        recall: int | None = None,
+        min_score: float | None = None,
+        time_zone: str | None = None,
+        after: str | None = None,
     ) -> Prompt:
-        return await wait(self.memory.assemble, message, recall=recall, time_zone=time_zone, after=after)
+        return await wait(
+            self.memory.assemble, message, recall=recall, min_score=min_score, time_zone=time_zone, after=after
+        )
 
     async def add_step(self, step: MessageLike) -> None:
         await wait(self.memory.add_step, step)
