@@ -62,7 +62,7 @@ pub enum InsertMethod {
     System,
     /// Before the content of the last user message, or in a new user message at the end.
     User,
-    /// What changes with [each prompt](ContentChange::EachPrompt) as with `User`, the rest as with `System`. The system
+    /// Puts what changes with [each prompt](ContentChange::EachPrompt) where `User` does, and the rest where `System` does. The system
     /// message and the history stay as they are from prompt to prompt, so a provider's prompt cache keeps both.
     Split,
 }

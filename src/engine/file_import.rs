@@ -40,7 +40,7 @@ pub trait ImportTarget {
     /// The message is not deleted.
     fn delete(&mut self, namespace: &Namespace, id: String) -> Result<u64>;
 
-    /// Is told of a message that cannot be stored, or of a file of several that cannot be read to its end. `Ok` leaves it
+    /// Called for a message that cannot be stored, or for a file of several that cannot be read to its end. `Ok` leaves it
     /// out.
     ///
     /// # Errors

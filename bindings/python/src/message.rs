@@ -141,7 +141,7 @@ impl Message {
         self.0.expires_at.map(|time| datetime(py, time)).transpose()
     }
 
-    /// Whose words it is; `None` of a system message.
+    /// Returns whose words the message is; `None` for a system message.
     #[getter]
     fn source(&self) -> Option<&'static str> {
         self.0.source().map(mnemon::message::Source::as_str)

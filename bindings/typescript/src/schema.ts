@@ -1900,7 +1900,7 @@ export interface components {
             role: components["schemas"]["RoleInput"];
             /** @description The conversation that it belongs to. Default: `default`, or the session of the path. */
             session?: components["schemas"]["Id"] | null;
-            /** @description Whose words it is, kept in `metadata.source`. Default: by the role. */
+            /** @description Says whose words the message is; kept in `metadata.source`. Default: the role decides. */
             source?: components["schemas"]["Source"] | null;
             /** @description The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it. */
             supersedes?: (string | string[]) | null;
@@ -2062,7 +2062,7 @@ export interface components {
              * @default []
              */
             recalled: components["schemas"]["RecalledMessage"][];
-            /** @description Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given. */
+            /** @description The fields of the provider's request, if `to` was given: OpenAI's `messages`, Anthropic's `messages` and `system`, or Gemini's `contents` and `systemInstruction`. */
             request?: unknown;
             /**
              * @description The blocks that were asked for content, in the order of the memory. A prompt of a composer lists only those with content.

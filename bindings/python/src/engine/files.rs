@@ -34,7 +34,7 @@ use crate::{
 const PART: usize = 64;
 const PARTS_AHEAD: usize = 4;
 
-/// What the keywords of both calls say.
+/// The options that `import_files` and `read_files` have in common.
 #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
 fn options(
     py: Python<'_>,
@@ -186,7 +186,7 @@ impl FileMessages {
         }
     }
 
-    /// What was left out so far and why.
+    /// The notes of what was left out so far, each with the reason.
     #[getter]
     fn notes(&self) -> Vec<String> {
         lock(&self.notes).clone()

@@ -65,7 +65,7 @@ pub(super) struct AddMemory {
     /// The messages of a conversation, instead of a text. Up to 1,000.
     #[schemars(length(min = 1, max = 1000))]
     messages: Option<Vec<Turn>>,
-    /// Whose words the memory is. Default: by the role; the user's for a text.
+    /// Says whose words the memory is. Default: the role decides; a text is the user's.
     #[schemars(with = "Option<String>", extend("enum" = ["user", "assistant", "tool", "web", "import"]))]
     source: Option<Source>,
     /// Ids of memories whose place this one takes: searches no longer return them.

@@ -63,7 +63,7 @@ pub(super) struct MessageInputSchema {
     expires_at: Option<Timestamp>,
     /// Data of the application.
     metadata: Option<Map<String, Value>>,
-    /// Whose words it is, kept in `metadata.source`. Default: by the role.
+    /// Says whose words the message is; kept in `metadata.source`. Default: the role decides.
     source: Option<Source>,
     /// The id of a message whose place this one takes, or ids, kept in `metadata.supersedes`: a recall no longer finds it.
     supersedes: Option<SupersedesSchema>,

@@ -309,7 +309,7 @@ impl Provider {
 struct Assembled {
     #[serde(flatten)]
     prompt: Prompt,
-    /// Of OpenAI `messages`, of Anthropic `messages` and `system`, of Gemini `contents` and `systemInstruction`; if `to` was given.
+    /// The fields of the provider's request, if `to` was given: OpenAI's `messages`, Anthropic's `messages` and `system`, or Gemini's `contents` and `systemInstruction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<Value>,
 }
