@@ -217,7 +217,8 @@ impl Hits {
     /// namespaces of the same kind. It separates queries about stored subjects from others; it does not tell whether the
     /// hits answer the query. 0
     /// for an empty namespace. Lower with [`RankingStrategy::Dense`](crate::RankingStrategy), which uses no terms, and
-    /// with [`RankingStrategy::Lexical`](crate::RankingStrategy), which uses no vectors.
+    /// with [`RankingStrategy::Lexical`](crate::RankingStrategy), which uses no vectors, as where the query was
+    /// [not embedded](Self::not_embedded): then 0.3 asks for a tenth of the query's terms by weight among 3 messages, and for three tenths among 500.
     pub fn answerability(&self) -> f32 {
         self.answerability
     }

@@ -237,12 +237,12 @@ impl<'a> PreparedQuery<'a> {
     /// [`not_embedded`](Self::not_embedded) has the reason.
     ///
     /// # Errors
-    /// Those of the embedder, if words are no answer: [`RankingStrategy::Dense`], [`Query::answerable`].
+    /// Those of the embedder, if words are no answer: [`RankingStrategy::Dense`].
     pub(crate) fn embed(&mut self, embedder: &Arc<dyn Embedder>, beside: impl FnOnce(Job) -> Result<()>) -> Result<()> {
         if self.strategy == RankingStrategy::Lexical {
             return Ok(());
         }
-        let answers_by_words = self.strategy != RankingStrategy::Dense && self.query.options.answerable.is_none();
+        let answers_by_words = self.strategy != RankingStrategy::Dense;
         if let Some(vector) = &self.query.vector {
             self.vectors.push(embedder.identity().unit(vector).map_err(Error::query)?);
             return Ok(());

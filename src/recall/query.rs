@@ -311,8 +311,7 @@ impl Query {
 
     /// Limits the time of the recall to about this long. When it is over, the best hits found so far are returned, and
     /// [`Hits::cut_short`](crate::Hits::cut_short) is true. If the query is not embedded in three quarters of the time, the
-    /// hits are found by words alone; where words are no answer ([`RankingStrategy::Dense`], [`Query::answerable`]) the
-    /// recall fails when all of it is over. A filter that was not evaluated in time matches nothing. A query of several
+    /// hits are found by words alone; where words are no answer ([`RankingStrategy::Dense`]) the recall fails when all of it is over. A filter that was not evaluated in time matches nothing. A query of several
     /// chunks is searched by those that were embedded in time. Not interrupted are the loading of a namespace at its first
     /// query, and a reranker. Default: no limit.
     pub fn within(mut self, budget: Duration) -> Self {

@@ -115,10 +115,14 @@ fn messages_of_given_databases_are_found_by_words() {
     blocking.put(&space, vec![Message::user("I row on Thursdays"), Message::user("the bakery opens")]).unwrap();
     blocking.flush().unwrap();
     assert_eq!(blocking.recall(&space, Query::new("when do I row?")).unwrap()[0].message.text(), "I row on Thursdays");
-    for query in [Query::new("row").strategy(RankingStrategy::Dense), Query::new("row").answerable(0.5)] {
-        let error = blocking.recall(&space, query).unwrap_err();
-        assert!(matches!(&error, Error::InvalidQuery { .. }) && error.to_string().contains("given"), "{error}");
-    }
+    let found = |query: Query| blocking.recall(&space, query.answerable(0.3)).unwrap().len();
+    assert_eq!([found(Query::new("when do I row?")), found(Query::new("which train is late?"))], [2, 0]);
+    let memory = engine.memory(&space, "s").open().unwrap();
+    let prompt = |text: &str| memory.blocking().assemble(Message::user(text)).unwrap().messages[0].text().to_owned();
+    assert!(prompt("when do I row?").contains("I row on Thursdays"));
+    assert!(!prompt("which train is late?").contains("Thursdays"));
+    let error = blocking.recall(&space, Query::new("row").strategy(RankingStrategy::Dense)).unwrap_err();
+    assert!(matches!(&error, Error::InvalidQuery { .. }) && error.to_string().contains("given"), "{error}");
 }
 
 #[test]

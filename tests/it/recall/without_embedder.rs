@@ -120,9 +120,9 @@ fn a_hybrid_recall_whose_embedder_fails_too_late_answers_by_words() {
     let hits = recall(&engine, query().within(Duration::from_millis(50))).unwrap();
     assert!(hits.cut_short() && ids(&hits) == ["2"]);
     let late = |query: Query| recall(&engine, query.within(Duration::from_millis(50)));
-    let unanswered =
-        [query().strategy(RankingStrategy::Dense), query().answerable(0.1)].map(|query| late(query).is_err());
-    assert_eq!(unanswered, [true, true], "words are no answer");
+    assert!(late(query().strategy(RankingStrategy::Dense)).is_err(), "words are no answer");
+    assert_eq!(ids(&late(query().answerable(0.3)).unwrap()), ["2"]);
+    assert!(late(Query::new("trains").answerable(0.3)).unwrap().is_empty());
 }
 
 #[test]
@@ -146,9 +146,12 @@ fn a_hybrid_recall_whose_embedder_is_down_answers_by_words_and_says_so() {
     let hits = engine.blocking().recall_in(&scope, query()).unwrap();
     assert!(hits[0].message.id == "2" && hits.not_embedded().is_some());
     assert_eq!(recall(&engine, lexical("cats")).unwrap().not_embedded(), None, "words were asked for");
-    for query in [query().strategy(RankingStrategy::Dense), query().answerable(0.1)] {
-        assert!(matches!(recall(&engine, query), Err(Error::EmbedderUnavailable { .. })), "words are no answer");
-    }
+    let dense = recall(&engine, query().strategy(RankingStrategy::Dense));
+    assert!(matches!(dense, Err(Error::EmbedderUnavailable { .. })), "words are no answer");
+    // The answerability is that of the words.
+    assert_eq!(recall(&engine, query().answerable(0.3)).unwrap()[0].message.id, "2");
+    let nothing = recall(&engine, Query::new("Which trains are late?").answerable(0.3)).unwrap();
+    assert!(nothing.is_empty() && nothing.not_embedded().is_some());
     embedder.fails.store(false, Ordering::Relaxed);
     assert_eq!(recall(&engine, query()).unwrap().not_embedded(), None);
 }
@@ -172,7 +175,7 @@ fn an_embedder_that_ignores_the_deadline_keeps_nobody_waiting() {
     let filter = || MetadataFilter::eq("liked", true).unwrap();
     recall(&engine, lexical("dog").filter(filter())).unwrap();
     engine.blocking().recall(&namespace("other"), lexical("dog")).unwrap();
-    *embedder.delay.lock() = Duration::from_millis(1500);
+    *embedder.delay.lock() = SOON;
     let query = |text: &str| Query::new(text).within(Duration::from_millis(100));
     let started = Instant::now();
     let hits = recall(&engine, query("cats").k(2)).unwrap();
@@ -185,15 +188,12 @@ fn an_embedder_that_ignores_the_deadline_keeps_nobody_waiting() {
     assert_eq!(found, ["2", "3", "4"], "in several namespaces");
     let dense = recall(&engine, query("no cats").strategy(RankingStrategy::Dense));
     assert!(matches!(dense, Err(Error::DeadlineExceeded)), "words are no answer");
-    assert!(started.elapsed() < Duration::from_millis(1400), "{:?}", started.elapsed());
-    // Once the four questions are embedded, as the four messages were, they are answered from the cache.
-    while engine.blocking().cache_stats().unwrap().misses < 8 {
-        assert!(started.elapsed() < HANGS);
-        thread::sleep(Duration::from_millis(10));
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    // Once the question is embedded it is answered from the cache, in less time than the embedder takes. A job that got no thread
+    // before its deadline embeds nothing.
+    while recall(&engine, query("cats").k(2)).unwrap().cut_short() {
+        assert!(started.elapsed() < 6 * HANGS);
     }
-    let asked = embedder.queries.load(Ordering::Relaxed);
-    assert!(!recall(&engine, query("cats").k(2)).unwrap().cut_short());
-    assert_eq!(embedder.queries.load(Ordering::Relaxed), asked);
 }
 
 #[test]
