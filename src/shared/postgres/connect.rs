@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     io::BufReader,
-    pin::Pin,
+    pin::{Pin, pin},
     str::FromStr,
     sync::{
         Arc,
@@ -15,7 +15,10 @@ use std::{
 };
 
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use futures_util::{Stream, StreamExt, future::BoxFuture};
+use futures_util::{
+    Stream, StreamExt,
+    future::{BoxFuture, Either, select},
+};
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -29,12 +32,13 @@ use tokio::{
     time,
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Config,
+    AsyncMessage, Client, Config, SimpleQueryMessage,
     config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs},
     error::SqlState,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::failure::cause;
 use crate::{
     error::{Error, Result},
     ids::random_bytes,
@@ -147,11 +151,10 @@ impl Address {
         let mut failure = tokio_postgres::Error::__private_api_timeout();
         for limit in limits {
             for at in (first..first + count).map(|at| at % count) {
-                match time::timeout(limit, self.hosts[at].connect(self.tls.clone())).await {
-                    Ok(Ok((client, mut connection))) => {
+                match time::timeout(limit, connect_to_primary(&self.hosts[at], &self.tls)).await {
+                    Ok(Ok(connected)) => {
                         self.answered.store(at, Ordering::SeqCst);
-                        let messages = futures_util::stream::poll_fn(move |context| connection.poll_message(context));
-                        return Ok((client, Box::pin(messages)));
+                        return Ok(connected);
                     }
                     Ok(Err(error)) => failure = error,
                     Err(_) => {}
@@ -160,6 +163,33 @@ impl Address {
         }
         Err(failure)
     }
+}
+
+/// Connects to a host that stores changes. A balancer may have asked its standby whether it does: then that is asked once more,
+/// in a way that balancers send to the primary.
+async fn connect_to_primary(
+    host: &Config,
+    tls: &MakeRustlsConnect,
+) -> std::result::Result<Connected<Messages>, tokio_postgres::Error> {
+    let failure = match connect_to(host, tls).await {
+        Err(error) if cause(&error).contains("does not allow writes") => error,
+        connected => return connected,
+    };
+    let (client, mut messages) = connect_to(host.clone().target_session_attrs(TargetSessionAttrs::Any), tls).await?;
+    let asked = client.simple_query("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean");
+    let driven = async { while messages.next().await.is_some() {} };
+    let Either::Left((answer, _)) = select(pin!(asked), pin!(driven)).await else { return Err(failure) };
+    let stores = answer?.iter().any(|row| matches!(row, SimpleQueryMessage::Row(row) if row.get(0) == Some("f")));
+    if stores { Ok((client, messages)) } else { Err(failure) }
+}
+
+async fn connect_to(
+    host: &Config,
+    tls: &MakeRustlsConnect,
+) -> std::result::Result<Connected<Messages>, tokio_postgres::Error> {
+    let (client, mut connection) = host.connect(tls.clone()).await?;
+    let messages = futures_util::stream::poll_fn(move |context| connection.poll_message(context));
+    Ok((client, Box::pin(messages)))
 }
 
 impl Connect for Address {

@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 
+use super::pooler::LOST_STATEMENT;
 use crate::error::{Error, Result};
 
 /// The reason why a statement or a transaction failed.
@@ -50,7 +51,10 @@ impl From<tokio_postgres::Error> for Failure {
                 true => Failure::Refused(error),
                 false => Failure::NoAnswer(cause(&error)),
             },
-            Some(&SqlState::DIVISION_BY_ZERO | &SqlState::UNIQUE_VIOLATION) => Failure::Lost,
+            Some(&SqlState::UNIQUE_VIOLATION) => Failure::Lost,
+            Some(&SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT) => {
+                Failure::Unusable(LOST_STATEMENT.into())
+            }
             Some(code) if AGAIN.contains(&code.code()) => Failure::Again(error),
             Some(code) if ENDED.contains(&code.code()) => Failure::NoAnswer(cause(&error)),
             Some(code) if ELSEWHERE.contains(&code.code()) => Failure::NoConnection(cause(&error)),

@@ -8,7 +8,8 @@ use tokio_postgres::{Client, Transaction};
 
 use super::{
     failure::{Failure, cause},
-    models, statements,
+    models,
+    statements::{self, ON_PRIMARY},
 };
 use crate::{
     error::{Error, Result},
@@ -79,19 +80,20 @@ async fn may_migrate(client: &Client) -> Result<bool> {
 
 /// Returns the version of the schema; `None` if there is no schema.
 async fn version(client: &Client) -> Result<Option<i64>> {
-    let known = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'mnemon' AND table_name = 'settings'";
-    if client.query_opt(known, &[]).await.map_err(Failure::from)?.is_none() {
+    let known = format!(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = 'mnemon' AND table_name = 'settings' AND {ON_PRIMARY}"
+    );
+    if client.query_opt(&known, &[]).await.map_err(Failure::from)?.is_none() {
         return Ok(None);
     }
-    let value = client
-        .query_opt("SELECT value FROM mnemon.settings WHERE name = 'schema'", &[])
-        .await
-        .map_err(Failure::from)?;
+    let value = format!("SELECT value FROM mnemon.settings WHERE name = 'schema' AND {ON_PRIMARY}");
+    let value = client.query_opt(&value, &[]).await.map_err(Failure::from)?;
     Ok(value.and_then(|row| row.get::<_, String>(0).parse().ok()))
 }
 
 async fn setting(client: &Client, name: &str) -> Result<String> {
-    let found = client.query_opt("SELECT value FROM mnemon.settings WHERE name = $1", &[&name]).await;
+    let sql = format!("SELECT value FROM mnemon.settings WHERE name = $1 AND {ON_PRIMARY}");
+    let found = client.query_opt(&sql, &[&name]).await;
     let missing = || Error::SharedDatabase { reason: format!("its schema has no setting {name:?}"), transient: false };
     found.map_err(Failure::from)?.map(|row| row.get(0)).ok_or_else(missing)
 }

@@ -13,6 +13,7 @@ mod failure;
 mod migrations;
 mod models;
 mod nodes;
+mod pooler;
 mod pull;
 mod push;
 mod statements;
@@ -192,6 +193,9 @@ impl Link {
             }
         };
         if self.settings.get().is_none() {
+            if pooler::is_between(&client).await? {
+                pooler::check(&client, &self.address).await?;
+            }
             let settings = migrations::prepare(&mut client).await.map_err(Failure::before)?;
             if self.known.as_ref().is_some_and(|known| known.origin != settings.origin) {
                 return Err(Failure::Unusable(

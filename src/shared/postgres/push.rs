@@ -10,7 +10,7 @@ use std::{
 };
 
 use deadpool_postgres::{ClientWrapper, Object};
-use futures_util::future::join4;
+use futures_util::future::join3;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
@@ -53,8 +53,14 @@ impl Proof {
 enum Statements {
     /// All in one, which is a transaction by itself: one message to the database, one answer.
     One(Statement),
-    /// One after the other: some change the same rows.
-    Several(Vec<Statement>),
+    /// One after the other, because some change the same rows.
+    Several(Several),
+}
+
+struct Several {
+    /// Each returns a number, which must be the given one.
+    checks: Vec<(Statement, i64)>,
+    rows: Vec<Statement>,
 }
 
 impl Postgres {
@@ -88,7 +94,7 @@ impl Postgres {
 }
 
 impl Link {
-    async fn push_fenced(&self, client: &ClientWrapper, statements: &[Statement], proof: &Proof) -> Result<Pushed> {
+    async fn push_fenced(&self, client: &ClientWrapper, statements: &Several, proof: &Proof) -> Result<Pushed> {
         let (epoch, write) = self.node.next_write();
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let unreplicated = self.address.unreplicated();
@@ -159,12 +165,17 @@ impl Link {
     ) -> std::result::Result<(), Failure> {
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let unreplicated = self.address.unreplicated();
-        let sent = match statements {
-            Statements::One(statement) => send_one(&client, &fence, statement).await,
-            Statements::Several(statements) => send(&client, "BEGIN", &fence, statements).await,
+        let (sent, is_open) = match statements {
+            Statements::One(statement) => (send_one(&client, &fence, statement).await, false),
+            Statements::Several(statements) => (send(&client, "BEGIN", &fence, statements).await, true),
         };
         // Another transaction was first: the connection is sound, and there will be more of these.
-        if matches!(sent, Ok(()) | Err(Failure::Lost)) {
+        let is_sound = match sent {
+            Err(Failure::Lost) if is_open => client.batch_execute("ROLLBACK").await.is_ok(),
+            Ok(()) | Err(Failure::Lost) => true,
+            Err(_) => false,
+        };
+        if is_sound {
             client.give_back();
         }
         sent.and_then(|()| self.check_replicated(unreplicated))
@@ -264,104 +275,116 @@ async fn send_one(
     (statement, parameters): &Statement,
 ) -> std::result::Result<(), Failure> {
     let prepared = client.prepare_cached(statement).await.map_err(nothing_begun)?;
-    let parameters = fence.iter().copied().chain(parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)));
-    client.execute_raw(&prepared, parameters.collect::<Vec<_>>()).await?;
-    Ok(())
+    let parameters = fence.iter().copied().chain(references(parameters));
+    let changed: i64 = client.query_one(&prepared, &parameters.collect::<Vec<_>>()).await?.get(0);
+    if changed > 0 { Ok(()) } else { Err(Failure::Lost) }
 }
 
-/// Returns the failure of a statement before the transaction began, when nothing can be stored yet.
+fn references(parameters: &[Parameter]) -> impl Iterator<Item = &(dyn ToSql + Sync)> {
+    parameters.iter().map(|value| &**value as &(dyn ToSql + Sync))
+}
+
+/// Returns the failure of a statement before the commit was sent, when nothing can be stored yet.
 fn nothing_begun(error: tokio_postgres::Error) -> Failure {
-    match Failure::from(error) {
+    nothing_stored(error.into())
+}
+
+fn nothing_stored(failure: Failure) -> Failure {
+    match failure {
         Failure::NoAnswer(reason) => Failure::NoConnection(reason),
         failure => failure,
     }
 }
 
-/// Sends statements after one that begins a transaction or a part of it, and commits.
+/// Sends statements after one that begins a transaction or a part of it, and commits if all that was checked is as it must
+/// be. If not, the transaction is open.
 async fn send(
     client: &ClientWrapper,
     begin: &str,
-    parameters: &[&(dyn ToSql + Sync); 3],
-    statements: &[Statement],
+    fence: &[&(dyn ToSql + Sync); 3],
+    Several { checks, rows }: &Several,
 ) -> std::result::Result<(), Failure> {
-    let prepared = async {
-        let fence = client.prepare_cached(statements::FENCE).await?;
-        let mut prepared = Vec::with_capacity(statements.len());
-        for (statement, _) in statements {
-            prepared.push(client.prepare_cached(statement).await?);
-        }
-        Ok::<_, tokio_postgres::Error>((fence, prepared))
-    };
-    let (fence, prepared) = prepared.await.map_err(nothing_begun)?;
+    check(client, begin, fence, checks).await.map_err(nothing_stored)?;
+    let mut prepared = Vec::with_capacity(rows.len());
+    for (statement, _) in rows {
+        prepared.push(client.prepare_cached(statement).await.map_err(nothing_begun)?);
+    }
+    let note = client.prepare_cached(statements::NOTE).await.map_err(nothing_begun)?;
     // Futures are sent in the order in which they are polled first.
-    let begin = client.batch_execute(begin);
-    let fence = client.execute(&fence, parameters);
-    let rows = all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
-        let parameters: Vec<&(dyn ToSql + Sync)> =
-            parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+    let rows = all(prepared.iter().zip(rows).map(|(prepared, (_, parameters))| {
+        let parameters: Vec<_> = references(parameters).collect();
         async move { client.execute_raw(prepared, parameters).await }
     }));
+    let note = client.execute(&note, fence);
     let commit = client.batch_execute("COMMIT");
     // Waits for all answers. After an error, the statements that follow only report that the transaction has failed,
     // and the commit rolls it back.
-    let (begun, fenced, done, committed) = join4(begin, fence, rows, commit).await;
-    begun?;
-    fenced?;
+    let (done, noted, committed) = join3(rows, note, commit).await;
     done?;
+    noted?;
     committed?;
     Ok(())
+}
+
+/// Begins a transaction, and changes or locks what the rest of it depends on.
+async fn check(
+    client: &ClientWrapper,
+    begin: &str,
+    fence: &[&(dyn ToSql + Sync); 3],
+    checks: &[(Statement, i64)],
+) -> std::result::Result<(), Failure> {
+    let mut prepared = Vec::with_capacity(checks.len());
+    for ((statement, _), _) in checks {
+        prepared.push(client.prepare_cached(statement).await?);
+    }
+    let fenced = client.prepare_cached(statements::FENCE).await?;
+    let begin = client.batch_execute(begin);
+    let counts = all(prepared.iter().zip(checks).map(|(prepared, ((_, parameters), _))| {
+        let parameters: Vec<_> = references(parameters).collect();
+        async move { client.query_one(prepared, &parameters).await }
+    }));
+    let fenced = client.query_one(&fenced, &fence[..2]);
+    let (begun, counts, fenced) = join3(begin, counts, fenced).await;
+    begun?;
+    let holds = counts?.iter().zip(checks).all(|(row, (_, count))| row.get::<_, i64>(0) == *count);
+    let fenced: i64 = fenced?.get(0);
+    if holds && fenced == 1 { Ok(()) } else { Err(Failure::Lost) }
 }
 
 fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let Sharing { changes, lookups } = sharing;
     let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == Version::NONE);
-    let mut heads_of = Vec::new();
-    if !new.is_empty() {
-        heads_of.push((statements::add_namespaces(), heads(&new), new.len()));
-    }
-    if !old.is_empty() {
-        heads_of.push((statements::move_namespaces(), heads(&old), old.len()));
-    }
+    let heads_of = [(true, new), (false, old)].into_iter().filter(|(_, changes)| !changes.is_empty());
     let cleared: Vec<String> =
         changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
     let rows = rows_of(key, changes);
     if lookups.is_empty() && cleared.is_empty() {
-        return Statements::One(one(changes.len(), heads_of, rows));
+        let (are_new, parameters): (Vec<bool>, Vec<_>) =
+            heads_of.map(|(are_new, changes)| (are_new, heads(&changes))).unzip();
+        let counted: Vec<_> = rows.iter().map(|(row, parameters)| (row.clone(), parameters.len())).collect();
+        let statement = statements::one(&are_new, &counted);
+        let of_rows = rows.into_iter().map(|(_, parameters)| parameters);
+        return Statements::One((statement, parameters.into_iter().chain(of_rows).flatten().collect()));
     }
-    let mut several = Vec::new();
-    for (statement, mut parameters, count) in heads_of {
-        let statement = statements::expecting(&statement, parameters.len());
-        parameters.push(Box::new(count as i64));
-        several.push((statement, parameters));
-    }
+    let mut checks: Vec<(Statement, i64)> = heads_of
+        .map(|(are_new, changes)| ((statements::count_heads(are_new), heads(&changes)), changes.len() as i64))
+        .collect();
     if !lookups.is_empty() {
         let names: Vec<String> = lookups.iter().map(|(name, _)| escape(name)).collect();
         let versions: Vec<i64> = lookups.iter().map(|(_, version)| version.number as i64).collect();
         let stamps: Vec<i64> = lookups.iter().map(|(_, version)| version.stamp).collect();
         let parameters: Vec<Parameter> = vec![Box::new(names), Box::new(versions), Box::new(stamps)];
-        several.push((statements::UNCHANGED.to_owned(), parameters));
+        checks.push(((statements::CHANGED.to_owned(), parameters), 0));
     }
+    let mut several = Vec::new();
     if !cleared.is_empty() {
         let tables = Table::all().filter(|table| !table.is_common()).map(|table| table.name());
         for table in tables.chain(["vectors"]) {
-            several.push((statements::clear(table), vec![Box::new(cleared.clone())]));
+            several.push((statements::clear(table), vec![Box::new(cleared.clone()) as Parameter]));
         }
     }
     several.extend(rows);
-    Statements::Several(several)
-}
-
-/// Joins all statements to one.
-fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec<Statement>) -> Statement {
-    let count = |(statement, parameters): (&String, &Vec<Parameter>)| (statement.clone(), parameters.len());
-    let statement = statements::one(
-        &heads.iter().map(|(statement, parameters, _)| count((statement, parameters))).collect::<Vec<_>>(),
-        &rows.iter().map(|(statement, parameters)| count((statement, parameters))).collect::<Vec<_>>(),
-    );
-    let mut all: Vec<Parameter> = vec![Box::new(namespaces as i64)];
-    all.extend(heads.into_iter().flat_map(|(_, parameters, _)| parameters));
-    all.extend(rows.into_iter().flat_map(|(_, parameters)| parameters));
-    (statement, all)
+    Statements::Several(Several { checks, rows: several })
 }
 
 fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
@@ -389,7 +412,7 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
         let outdated = outdated(changes, table);
         if !outdated.is_empty() {
             let (names, seqs): (Vec<String>, Vec<i64>) = outdated.into_iter().unzip();
-            let statement = super::vectors::DELETE.to_owned();
+            let statement = super::vectors::delete();
             statements.push((statement, vec![Box::new(names), Box::new(seqs), Box::new(is_text)]));
         }
     }

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     failure::Failure,
-    statements::{Parameter, STAMPS, escape, unescape},
+    statements::{ALWAYS, Parameter, STAMPS, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
@@ -17,8 +17,12 @@ use crate::{
 
 /// Deletes the vectors of messages. Parameters: arrays of namespaces and sequence numbers, and whether they are texts
 /// of documents.
-pub(super) const DELETE: &str = "DELETE FROM mnemon.vectors AS old USING unnest($1::text[], $2::bigint[]) AS gone(namespace, seq) \
-     WHERE old.namespace = gone.namespace AND old.seq = gone.seq AND old.is_text = $3::boolean";
+pub(super) fn delete() -> String {
+    format!(
+        "DELETE FROM mnemon.vectors AS old USING unnest($1::text[], $2::bigint[]) AS gone(namespace, seq) \
+         {ALWAYS} AND old.namespace = gone.namespace AND old.seq = gone.seq AND old.is_text = $3::boolean"
+    )
+}
 
 /// Stores vectors of messages that are at their revision, of replicas whose version is known. The lock on the messages orders this with their deletion.
 fn insert(pgvector: bool, is_text: bool) -> String {

@@ -3,14 +3,18 @@
 mod command;
 mod connect;
 mod debian;
+mod environments;
 mod faults;
 mod fence;
 mod hang;
 mod outage;
+mod passing;
+mod poolers;
 pub(crate) mod proxy;
 mod reindex;
 mod restore;
 mod runtimes;
+mod said;
 mod tables;
 mod tenants;
 mod unshare;
