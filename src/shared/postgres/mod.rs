@@ -41,8 +41,8 @@ use self::{
     statements::escape,
 };
 use super::upstream::{
-    Answer, Begun, Decision, Lease, Notified, Pushed, Question, ReindexId, RolledBack, SharedVectors, Told, Upstream,
-    Verdict, WantedVectors,
+    Answer, Begun, Decision, Lease, Notified, Pushed, Question, ReindexId, RolledBack, SharedVectors, Told, Turn,
+    Upstream, Verdict, WantedVectors,
 };
 use crate::{
     error::{Error, Result},
@@ -311,7 +311,28 @@ impl Upstream for Postgres {
         if sharing.changes.is_empty() {
             return self.compare(&sharing.lookups);
         }
-        let pushed = self.push_changes(sharing)?;
+        let pushed = self.push_changes(sharing, None)?;
+        self.announce_pushed(sharing, pushed);
+        Ok(pushed)
+    }
+
+    fn take_turn(&self, namespaces: &[String]) -> Result<Option<Turn>> {
+        // What was changed is pulled over another connection.
+        if self.link.pool.status().max_size < 2 {
+            return Ok(None);
+        }
+        let names: Vec<String> = namespaces.iter().map(|name| escape(name)).collect();
+        self.wait(|link| async move {
+            let held = ours(link.take_turn(&names).await)?;
+            Ok(Some(Box::new(held) as Turn))
+        })
+    }
+
+    fn push_in_turn(&self, turn: Turn, sharing: &Sharing) -> Result<Pushed> {
+        if sharing.changes.is_empty() {
+            return self.compare(&sharing.lookups);
+        }
+        let pushed = self.push_changes(sharing, turn.downcast::<push::Held>().ok().map(|held| *held))?;
         self.announce_pushed(sharing, pushed);
         Ok(pushed)
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use deadpool_postgres::{ClientWrapper, Object};
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
@@ -66,12 +66,12 @@ struct Several {
 impl Postgres {
     /// Pushes changes, all or none. Tries again as long as the database asks for it, within the time limit.
     ///
-    /// If the connection breaks before the answer comes, the outcome is read under a new epoch, so that the database
-    /// refuses a write that is still on its way.
-    pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
+    /// The first attempt is in a turn, if there is one. If the connection breaks before the answer comes, the outcome is
+    /// read under a new epoch, so that the database refuses a write that is still on its way.
+    pub(super) fn push_changes(&self, sharing: &Sharing, turn: Option<Held>) -> Result<Pushed> {
         let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
         let proof = Proof::of(sharing);
-        self.thread.wait(async move { link.push(&statements, &proof).await })?
+        self.thread.wait(async move { link.push(&statements, &proof, turn).await })?
     }
 
     pub(super) fn push_changes_fenced(&self, Fence(client): &mut Fence, sharing: &Sharing) -> Result<Pushed> {
@@ -115,14 +115,21 @@ impl Link {
         }
     }
 
-    async fn push(&self, statements: &Statements, proof: &Proof) -> Result<Pushed> {
+    async fn push(&self, statements: &Statements, proof: &Proof, mut turn: Option<Held>) -> Result<Pushed> {
         let deadline = Instant::now() + self.timeout;
         let within = format!("within {} ms", self.timeout.as_millis());
         loop {
             let (epoch, write) = self.node.next_write();
-            let sent = match timeout_at(deadline, self.client()).await {
+            let in_turn = turn.is_some();
+            let client = async {
+                match turn.take() {
+                    Some(held) => Ok(held),
+                    None => self.client().await.map(|client| Held(Some(client))),
+                }
+            };
+            let sent = match timeout_at(deadline, client).await {
                 Ok(Ok(client)) => {
-                    let sent = self.transaction(Held(Some(client)), epoch, write, statements);
+                    let sent = self.transaction(client, in_turn, epoch, write, statements);
                     let silent = |_| Err(Failure::NoAnswer(format!("it did not answer {within}")));
                     timeout_at(deadline, sent).await.unwrap_or_else(silent)
                 }
@@ -155,10 +162,11 @@ impl Link {
         }
     }
 
-    /// Sends all statements of a transaction at once, and waits for their answers.
+    /// Sends the statements of a transaction, and waits for their answers. In a turn, it has begun.
     async fn transaction(
         &self,
         client: Held,
+        in_turn: bool,
         epoch: i64,
         write: i64,
         statements: &Statements,
@@ -166,8 +174,11 @@ impl Link {
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let unreplicated = self.address.unreplicated();
         let (sent, is_open) = match statements {
-            Statements::One(statement) => (send_one(&client, &fence, statement).await, false),
-            Statements::Several(statements) => (send(&client, "BEGIN", &fence, statements).await, true),
+            Statements::One(statement) => (send_one(&client, in_turn, &fence, statement).await, false),
+            Statements::Several(statements) => {
+                let begin = if in_turn { "SAVEPOINT turn" } else { "BEGIN" };
+                (send(&client, begin, &fence, statements).await, true)
+            }
         };
         // Another transaction was first: the connection is sound, and there will be more of these.
         let is_sound = match sent {
@@ -179,6 +190,15 @@ impl Link {
             client.give_back();
         }
         sent.and_then(|()| self.check_replicated(unreplicated))
+    }
+
+    /// Begins a transaction, and locks namespaces in it.
+    pub(super) async fn take_turn(&self, names: &[String]) -> std::result::Result<Held, Failure> {
+        let client = Held(Some(self.client().await?));
+        client.batch_execute("BEGIN").await?;
+        let lock = client.prepare_cached(statements::TURN).await?;
+        client.query(&lock, &[&names]).await?;
+        Ok(client)
     }
 
     /// Fails if a commit was not replicated since there were so many of them. The next commit that is replicated shows
@@ -235,7 +255,7 @@ impl Link {
 
 /// A connection of the pool that is closed unless it is given back: with the transaction that it may be in, or with a
 /// statement that somebody gave up waiting for, behind which the next call would wait.
-struct Held(Option<Object>);
+pub(super) struct Held(Option<Object>);
 
 impl Held {
     fn give_back(mut self) {
@@ -268,16 +288,25 @@ async fn raise(client: &Object, node: &Node, epoch: i64) -> std::result::Result<
     Ok(row.get(1))
 }
 
-/// Sends a statement that is a transaction by itself.
+/// Sends a statement that is a transaction by itself, or the rest of one, which it commits.
 async fn send_one(
     client: &Object,
+    is_rest: bool,
     fence: &[&(dyn ToSql + Sync); 3],
     (statement, parameters): &Statement,
 ) -> std::result::Result<(), Failure> {
     let prepared = client.prepare_cached(statement).await.map_err(nothing_begun)?;
-    let parameters = fence.iter().copied().chain(references(parameters));
-    let changed: i64 = client.query_one(&prepared, &parameters.collect::<Vec<_>>()).await?.get(0);
-    if changed > 0 { Ok(()) } else { Err(Failure::Lost) }
+    let parameters: Vec<_> = fence.iter().copied().chain(references(parameters)).collect();
+    let sent = client.query_one(&prepared, &parameters);
+    let row = if is_rest {
+        let (row, committed) = join(sent, client.batch_execute("COMMIT")).await;
+        let row = row?;
+        committed?;
+        row
+    } else {
+        sent.await?
+    };
+    if row.get::<_, i64>(0) > 0 { Ok(()) } else { Err(Failure::Lost) }
 }
 
 fn references(parameters: &[Parameter]) -> impl Iterator<Item = &(dyn ToSql + Sync)> {

@@ -196,6 +196,9 @@ const LOCK: &str = "SELECT 1 FROM mnemon.namespaces AS old \
      JOIN unnest($1::text[], $2::bigint[], $4::bigint[]) AS new(name, version, old_stamp) ON old.name = new.name \
      WHERE old.version = new.version - 1 AND old.stamp = new.old_stamp ORDER BY old.name FOR NO KEY UPDATE OF old";
 
+/// Locks namespaces, whatever version they are at. In the order in which others lock them.
+pub(super) const TURN: &str = "SELECT 1 FROM mnemon.namespaces WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE";
+
 /// One statement for a whole transaction, which returns how many namespaces it changed: all, or none, and then nothing else
 /// either, because one of them is at another version or the node at another epoch. If another machine adds the same
 /// namespace at the same moment, it fails.
