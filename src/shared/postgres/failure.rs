@@ -3,7 +3,6 @@
 use futures_util::future::join_all;
 use tokio_postgres::error::SqlState;
 
-use super::pooler::LOST_STATEMENT;
 use crate::error::{Error, Result};
 
 /// The reason why a statement or a transaction failed.
@@ -22,6 +21,11 @@ pub(super) enum Failure {
     /// The database cannot be used by this role or this release: nothing was sent.
     Unusable(String),
 }
+
+/// What to do about a pooler that loses prepared statements.
+const LOST_STATEMENT: &str = "a connection pooler in transaction mode lost a prepared statement; set \
+     max_prepared_statements of PgBouncer (1.21 or newer) to 100 or more, or pool_mode to session, or give the address of the \
+     server itself";
 
 /// Errors that pass, after which nothing is stored: a serialization failure, a deadlock, a timeout of a statement, which
 /// may also be cancelled, and one of a lock.

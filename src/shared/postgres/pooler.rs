@@ -24,11 +24,6 @@ use tokio_postgres::{
 
 use super::{connect::Address, failure::Failure};
 
-/// What to do about a pooler that loses prepared statements.
-pub(super) const LOST_STATEMENT: &str = "a connection pooler in transaction mode lost a prepared statement; set \
-     max_prepared_statements of PgBouncer (1.21 or newer) to 100 or more, or pool_mode to session, or give the address of the \
-     server itself";
-
 /// How long a pooler may take to find a second connection to the server.
 const SECOND: Duration = Duration::from_secs(1);
 
