@@ -91,7 +91,7 @@ impl From<Failure> for Error {
 }
 
 /// Returns true if the server, or this machine, refuses a connection and will again: the role or the database does not
-/// exist (classes 28 and 3D), the password is wrong or missing, or a certificate is not trusted.
+/// exist (classes 28 and 3D), the password is wrong or missing, a certificate is not trusted, or TLS is missing.
 fn is_refused(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     let is_invalid = |source: &(dyn std::error::Error + 'static)| {
@@ -100,7 +100,8 @@ fn is_refused(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2]))
         || ["authentication error", "invalid configuration"].iter().any(|kind| text.starts_with(kind))
         || (text.starts_with("error performing TLS handshake")
-            && std::error::Error::source(error).is_some_and(is_invalid))
+            && (std::error::Error::source(error).is_some_and(is_invalid)
+                || cause(error).contains("server does not support TLS")))
 }
 
 /// Returns true if a value could not be sent or read: the connection is not at fault.

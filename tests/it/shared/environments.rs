@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, ops::ControlFlow, sync::Arc, thread, time::Duration};
 
-use mnemon::{DatabaseFile, Engine, Forget, Freshness, Message, Query, ReindexOptions};
+use mnemon::{DatabaseFile, Engine, Forget, Freshness, Query, ReindexOptions};
 
 use super::{proxy::Proxy, try_open};
 use crate::support::{
