@@ -177,7 +177,7 @@ async fn connect_to_primary(
     };
     let (client, mut messages) = connect_to(host.clone().target_session_attrs(TargetSessionAttrs::Any), tls).await?;
     let asked = client.simple_query("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean");
-    let driven = async { while messages.next().await.is_some() {} };
+    let driven = async { while let Some(Ok(_)) = messages.next().await {} };
     let Either::Left((answer, _)) = select(pin!(asked), pin!(driven)).await else { return Err(failure) };
     let stores = answer?.iter().any(|row| matches!(row, SimpleQueryMessage::Row(row) if row.get(0) == Some("f")));
     if stores { Ok((client, messages)) } else { Err(failure) }
