@@ -10,6 +10,7 @@ RUNTIME := .runtime
 # The package with the programs of PostgreSQL 18 and pgvector.
 POSTGRES_VERSION := 0.6.0
 POSTGRES := .postgres
+POOLERS := .poolers
 VENV := .venv
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # How many times as long as in `make test` the randomised tests run in `make soak`, a whole number, and which tests these are: modules,
@@ -43,7 +44,7 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 CRATES := mnemon-index mnemon mnemon-memory-tool mnemon-secrets mnemon-server mnemon-cli
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel server-wheel test-python test-frameworks bench-python runtime \
+.PHONY: help demo test lint check-all soak test-serve bench-serve test-postgres soak-postgres bench-postgres postgres poolers package bench bench-embed bench-memory bench-documents user-package npm test-typescript wheel server-wheel test-python test-frameworks bench-python runtime \
 	model-static model-multilingual model-minilm test-graphs compat asan arm fuzz loom \
 	cargo-deny deny advisories dist dist-test docs docker lint-dist clean
 
@@ -126,8 +127,11 @@ FAKETIME := /usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1
 faketime: # a library that gives a process another clock, from the distribution
 	@[ -e $(FAKETIME) ] || [ "$$(id -u)" != 0 ] || apt-get install -qqy libfaketime >/dev/null 2>&1 || echo "libfaketime was not installed"
 
+poolers: # PgBouncer and Pgpool, from the distribution
+	@tests/poolers.sh $(POOLERS)
+
 # Not in `make test`: without PostgreSQL these tests say that they are skipped. The distribution's server is used too, if it is installed.
-test-postgres: postgres faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
+test-postgres: postgres poolers faketime ## several machines and one Postgres: the tables, roles, outages, and faults with a checker
 	$(TEST) --test it -- shared:: matrix::with_postgres:: server::several_machines:: --test-threads 2
 
 # MNEMON_UNSHARE_ROUNDS is how often a namespace is taken out while another machine puts, MNEMON_SHARED_RESTORES how often a backup of the

@@ -53,6 +53,9 @@ fn main() -> Result<()> {
     if wants("machines") {
         bench.machines()?;
     }
+    if wants("contention") {
+        bench.contention()?;
+    }
     Ok(())
 }
 
@@ -192,6 +195,40 @@ impl Bench {
             rates.push(rate);
         }
         println!("two machines to one: {:.2} times", rates[1] / rates[0]);
+        Ok(())
+    }
+}
+
+impl Bench {
+    /// Two machines with two callers each, who put to one namespace.
+    fn contention(&self) -> Result<()> {
+        let engines = ["left", "right"].map(|name| self.shared(name, Freshness::default()).expect("an engine"));
+        let space: Namespace = "bench/contention".parse()?;
+        let (engines, space) = (&engines, &space);
+        let puts = |caller: usize| {
+            let put = move |number| {
+                let message = self.message(number).in_session(format!("{caller}"));
+                timed(|| {
+                    _ = engines[caller % 2]
+                        .blocking()
+                        .put(space, vec![Message { id: format!("{caller}-{number}"), ..message }])
+                        .expect("a put")
+                })
+            };
+            (0..self.puts / 2).map(put).collect::<Vec<_>>()
+        };
+        let mut times: Vec<Duration> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|caller| scope.spawn(move || puts(caller))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
+        });
+        let count = engines[0].blocking().recall(space, Query::new("a boat").freshness(Freshness::Latest))?.version();
+        print("2 machines of 2 callers, one namespace: a put", &mut times);
+        let longest = times.last().expect("a put").as_secs_f64();
+        println!(
+            "the longest of {} puts: {longest:.3} s; none failed; version {}",
+            times.len(),
+            count.unwrap_or_default()
+        );
         Ok(())
     }
 }

@@ -17,6 +17,8 @@ use crate::{
     store::{COMMON, Effects, Names, Outcome, Sharing, Store, Target, Transaction},
 };
 
+/// The number of attempts of a change after which the machine asks for its turn, before other machines are first once more.
+const ATTEMPTS: u32 = 2;
 /// How long the versions of a namespace are asked for in the background after it was last read.
 const IN_USE: Duration = Duration::from_secs(60);
 /// How long reads that need not be the latest do not ask a shared database that did not answer. From then on they ask, and
@@ -158,10 +160,15 @@ impl Replica {
     ) -> Result<()> {
         self.is_called();
         let until = Instant::now() + self.upstream.timeout();
+        let (mut attempts, mut turn) = (0, None);
         loop {
             let mut behind = Vec::new();
             let mut push = |sharing: Sharing| {
-                let is_first = self.record_answer(self.upstream.push(&sharing))? == Pushed::Committed;
+                let pushed = match turn.take() {
+                    Some(turn) => self.upstream.push_in_turn(turn, &sharing),
+                    None => self.upstream.push(&sharing),
+                };
+                let is_first = self.record_answer(pushed)? == Pushed::Committed;
                 if !is_first {
                     behind.extend(sharing.changes.into_iter().map(|change| change.namespace));
                     behind.extend(sharing.lookups.into_iter().map(|(name, _)| name));
@@ -170,6 +177,11 @@ impl Replica {
             };
             if let Outcome::Committed(()) = store.commit(Target::Primary(&self.names, &mut push), &mut *change)? {
                 return Ok(());
+            }
+            attempts += 1;
+            if attempts >= ATTEMPTS && !is_once {
+                // Nobody else is first while this machine pulls and tries again.
+                turn = self.upstream.take_turn(&behind).unwrap_or_default();
             }
             behind.iter().try_for_each(|namespace| self.pull_here(store, namespace, publish))?;
             if is_once || Instant::now() > until {

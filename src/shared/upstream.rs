@@ -1,6 +1,6 @@
 //! The primary as a replica sees it: what a replica pushes to it and asks of it.
 
-use std::time::Duration;
+use std::{any::Any, time::Duration};
 
 use sha2::{Digest, Sha256};
 
@@ -31,6 +31,13 @@ pub(crate) trait Upstream: Send + Sync {
     /// # Errors
     /// [`Error::SharedDatabase`](crate::Error::SharedDatabase), and nothing was stored.
     fn push(&self, sharing: &Sharing) -> Result<Pushed>;
+
+    /// Waits until no other machine changes these namespaces, and keeps them from it until the turn ends. `None` if there are
+    /// too few connections for that.
+    fn take_turn(&self, namespaces: &[String]) -> Result<Option<Turn>>;
+
+    /// Same as [`Upstream::push`], and ends a turn.
+    fn push_in_turn(&self, turn: Turn, sharing: &Sharing) -> Result<Pushed>;
 
     /// Returns the names and versions of those of the namespaces that exist.
     fn versions(&self, namespaces: &[String]) -> Result<Vec<(String, Version)>>;
@@ -143,6 +150,9 @@ pub(crate) enum Pushed {
     /// A namespace is at another version, and nothing was stored.
     Behind,
 }
+
+/// The right to change namespaces before all other machines. It ends when it is dropped.
+pub(crate) type Turn = Box<dyn Any + Send>;
 
 /// A message whose vectors are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -22,6 +22,11 @@ pub(super) enum Failure {
     Unusable(String),
 }
 
+/// What to do about a pooler that loses prepared statements.
+const LOST_STATEMENT: &str = "a connection pooler in transaction mode lost a prepared statement; set \
+     max_prepared_statements of PgBouncer (1.21 or newer) to 100 or more, or pool_mode to session, or give the address of the \
+     server itself";
+
 /// Errors that pass, after which nothing is stored: a serialization failure, a deadlock, a timeout of a statement, which
 /// may also be cancelled, and one of a lock.
 const AGAIN: [&str; 4] = ["40001", "40P01", "57014", "55P03"];
@@ -50,7 +55,10 @@ impl From<tokio_postgres::Error> for Failure {
                 true => Failure::Refused(error),
                 false => Failure::NoAnswer(cause(&error)),
             },
-            Some(&SqlState::DIVISION_BY_ZERO | &SqlState::UNIQUE_VIOLATION) => Failure::Lost,
+            Some(&SqlState::UNIQUE_VIOLATION) => Failure::Lost,
+            Some(&SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT) => {
+                Failure::Unusable(LOST_STATEMENT.into())
+            }
             Some(code) if AGAIN.contains(&code.code()) => Failure::Again(error),
             Some(code) if ENDED.contains(&code.code()) => Failure::NoAnswer(cause(&error)),
             Some(code) if ELSEWHERE.contains(&code.code()) => Failure::NoConnection(cause(&error)),
@@ -83,7 +91,7 @@ impl From<Failure> for Error {
 }
 
 /// Returns true if the server, or this machine, refuses a connection and will again: the role or the database does not
-/// exist (classes 28 and 3D), the password is wrong or missing, or a certificate is not trusted.
+/// exist (classes 28 and 3D), the password is wrong or missing, a certificate is not trusted, or TLS is missing.
 fn is_refused(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     let is_invalid = |source: &(dyn std::error::Error + 'static)| {
@@ -92,7 +100,8 @@ fn is_refused(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| ["28", "3D"].contains(&&code.code()[..2]))
         || ["authentication error", "invalid configuration"].iter().any(|kind| text.starts_with(kind))
         || (text.starts_with("error performing TLS handshake")
-            && std::error::Error::source(error).is_some_and(is_invalid))
+            && (std::error::Error::source(error).is_some_and(is_invalid)
+                || cause(error).contains("server does not support TLS")))
 }
 
 /// Returns true if a value could not be sent or read: the connection is not at fault.
@@ -100,6 +109,9 @@ fn conversion(error: &tokio_postgres::Error) -> bool {
     let text = error.to_string();
     text.starts_with("error serializing parameter") || text.starts_with("error deserializing column")
 }
+
+/// The end of the client's error about a server that stores nothing.
+const READ_ONLY: &str = "database does not allow writes";
 
 /// The message of an error with its causes. It has neither the address nor a password, nor a stored text: the details
 /// of a database's error quote rows.
@@ -112,6 +124,9 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> String {
             while let Some(error) = source {
                 text = format!("{text}: {error}");
                 source = error.source();
+            }
+            if text.ends_with(READ_ONLY) {
+                text.push_str("; it is a standby or is read-only: name the primary, or all hosts of the cluster");
             }
             text
         }

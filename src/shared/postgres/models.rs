@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{
     failure::Failure,
-    statements::{escape, unescape},
+    statements::{ON_PRIMARY, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
@@ -32,8 +32,8 @@ const PIECE: i64 = 10_000;
 const LOCK_ATTEMPTS: u32 = 16;
 
 pub(super) async fn serving(client: &Object) -> Result<Option<ModelIdentity>, Failure> {
-    let serving = "SELECT name, hash, dimension FROM mnemon.models WHERE state = 'serving'";
-    let serving = client.prepare_cached(serving).await?;
+    let serving = format!("SELECT name, hash, dimension FROM mnemon.models WHERE state = 'serving' AND {ON_PRIMARY}");
+    let serving = client.prepare_cached(&serving).await?;
     Ok(client.query_opt(&serving, &[]).await?.as_ref().map(identity))
 }
 
@@ -68,8 +68,8 @@ pub(super) async fn begin(client: &mut Object, to: &ModelIdentity) -> Result<Beg
     if (hash.as_str(), serving_dimension) == (to.hash.as_str(), dimension) {
         return Ok(Begun::Serves);
     }
-    let found = "SELECT number, state FROM mnemon.models WHERE hash = $1 AND dimension = $2";
-    let found = transaction.query_opt(found, &[&to.hash, &dimension]).await?;
+    let found = format!("SELECT number, state FROM mnemon.models WHERE hash = $1 AND dimension = $2 AND {ON_PRIMARY}");
+    let found = transaction.query_opt(&found, &[&to.hash, &dimension]).await?;
     let number: i64 = match &found {
         Some(row) => row.get(0),
         None => transaction.query_one("SELECT max(number) + 1 FROM mnemon.models", &[]).await?.get(0),
@@ -118,8 +118,8 @@ pub(super) async fn claim(
     if !rows.is_empty() {
         return Ok(Some(rows.iter().map(|row| unescape(row.get(0))).collect()));
     }
-    let left =
-        client.prepare_cached("SELECT 1 FROM mnemon.reindexed WHERE model = $1 AND version IS NULL LIMIT 1").await?;
+    let left = format!("SELECT 1 FROM mnemon.reindexed WHERE model = $1 AND version IS NULL AND {ON_PRIMARY} LIMIT 1");
+    let left = client.prepare_cached(&left).await?;
     Ok(client.query_opt(&left, &[&model]).await?.map(|_| Vec::new()))
 }
 
@@ -177,15 +177,15 @@ pub(super) async fn decide(
     if serving == model {
         return Ok(Decision::Serves);
     }
-    let state = "SELECT state, reason FROM mnemon.models WHERE number = $1";
-    let Some(row) = transaction.query_opt(state, &[&model]).await? else { return Ok(Decision::GivenUp) };
+    let state = format!("SELECT state, reason FROM mnemon.models WHERE number = $1 AND {ON_PRIMARY}");
+    let Some(row) = transaction.query_opt(&state, &[&model]).await? else { return Ok(Decision::GivenUp) };
     match (row.get::<_, &str>(0), row.get::<_, Option<String>>(1)) {
         ("building", _) => {}
         ("rejected", reason) => return Ok(Decision::Rejected(reason.unwrap_or_default())),
         _ => return Ok(Decision::GivenUp),
     }
-    let left = "SELECT 1 FROM mnemon.reindexed WHERE model = $1 AND version IS NULL LIMIT 1";
-    if transaction.query_opt(left, &[&model]).await?.is_some() {
+    let left = format!("SELECT 1 FROM mnemon.reindexed WHERE model = $1 AND version IS NULL AND {ON_PRIMARY} LIMIT 1");
+    if transaction.query_opt(&left, &[&model]).await?.is_some() {
         return Ok(Decision::NotYet);
     }
     let decision = match verdict {

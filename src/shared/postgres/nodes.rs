@@ -9,7 +9,10 @@
 use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use deadpool_postgres::{Object, Pool};
-use futures_util::{StreamExt, future::select};
+use futures_util::{
+    StreamExt,
+    future::{Either, select},
+};
 use tokio::{
     sync::{mpsc::UnboundedReceiver, watch},
     time::sleep,
@@ -20,6 +23,7 @@ use uuid::Uuid;
 use super::{
     connect::Address,
     failure::{Failure, cause},
+    pooler,
     statements::{escape, unescape},
 };
 use crate::shared::{Lease, Notified};
@@ -50,7 +54,7 @@ pub(super) async fn announce(pool: Pool, node: Uuid, mut announced: UnboundedRec
 }
 
 /// Listens to what other nodes announce, over a connection of its own, which is made again when it breaks, and closed while
-/// the engine is not awake.
+/// the engine is not awake. Behind a pooler it does not listen.
 pub(super) async fn listen(
     address: Address,
     node: Uuid,
@@ -61,6 +65,9 @@ pub(super) async fn listen(
     while awake.wait_for(|is_awake| *is_awake).await.is_ok() {
         if let Ok((client, mut messages)) = address.connect().await {
             let listening = async {
+                if pooler::is_between(&client).await? {
+                    return Ok(true);
+                }
                 client.batch_execute("LISTEN mnemon").await?;
                 notified(Notified::Missed);
                 loop {
@@ -68,7 +75,7 @@ pub(super) async fn listen(
                     client.batch_execute("SELECT 1").await?;
                 }
                 #[allow(unreachable_code)]
-                Ok::<(), tokio_postgres::Error>(())
+                Ok::<bool, tokio_postgres::Error>(false)
             };
             let reading = async {
                 while let Some(Ok(message)) = messages.next().await {
@@ -78,7 +85,16 @@ pub(super) async fn listen(
                 }
             };
             let asleep = awake.wait_for(|is_awake| !*is_awake);
-            select(pin!(asleep), select(pin!(listening), pin!(reading))).await;
+            let is_pooled = matches!(
+                select(pin!(asleep), select(pin!(listening), pin!(reading))).await,
+                Either::Right((Either::Left((Ok(true), _)), _))
+            );
+            if is_pooled {
+                tracing::info!(
+                    "a connection pooler answers for the shared database; changes are found by asking alone"
+                );
+                return;
+            }
         }
         sleep(PAUSE).await;
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use deadpool_postgres::{ClientWrapper, Object};
-use futures_util::future::join4;
+use futures_util::future::{join, join3};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_postgres::types::ToSql;
 
@@ -29,6 +29,11 @@ use crate::{
 
 /// How long a write waits before it is tried again, when the database asks for it.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The most rows that one statement stores, and about the most bytes: servers that are rented limit the time of a statement.
+/// All are one transaction.
+const PIECE_ROWS: usize = 1000;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// A statement with its parameters.
 type Statement = (String, Vec<Parameter>);
@@ -53,19 +58,25 @@ impl Proof {
 enum Statements {
     /// All in one, which is a transaction by itself: one message to the database, one answer.
     One(Statement),
-    /// One after the other: some change the same rows.
-    Several(Vec<Statement>),
+    /// One after the other, because some change the same rows.
+    Several(Several),
+}
+
+struct Several {
+    /// Each returns a number, which must be the given one.
+    checks: Vec<(Statement, i64)>,
+    rows: Vec<Statement>,
 }
 
 impl Postgres {
     /// Pushes changes, all or none. Tries again as long as the database asks for it, within the time limit.
     ///
-    /// If the connection breaks before the answer comes, the outcome is read under a new epoch, so that the database
-    /// refuses a write that is still on its way.
-    pub(super) fn push_changes(&self, sharing: &Sharing) -> Result<Pushed> {
+    /// The first attempt is in a turn, if there is one. If the connection breaks before the answer comes, the outcome is
+    /// read under a new epoch, so that the database refuses a write that is still on its way.
+    pub(super) fn push_changes(&self, sharing: &Sharing, turn: Option<Held>) -> Result<Pushed> {
         let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
         let proof = Proof::of(sharing);
-        self.thread.wait(async move { link.push(&statements, &proof).await })?
+        self.thread.wait(async move { link.push(&statements, &proof, turn).await })?
     }
 
     pub(super) fn push_changes_fenced(&self, Fence(client): &mut Fence, sharing: &Sharing) -> Result<Pushed> {
@@ -88,7 +99,7 @@ impl Postgres {
 }
 
 impl Link {
-    async fn push_fenced(&self, client: &ClientWrapper, statements: &[Statement], proof: &Proof) -> Result<Pushed> {
+    async fn push_fenced(&self, client: &ClientWrapper, statements: &Several, proof: &Proof) -> Result<Pushed> {
         let (epoch, write) = self.node.next_write();
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let unreplicated = self.address.unreplicated();
@@ -109,14 +120,21 @@ impl Link {
         }
     }
 
-    async fn push(&self, statements: &Statements, proof: &Proof) -> Result<Pushed> {
+    async fn push(&self, statements: &Statements, proof: &Proof, mut turn: Option<Held>) -> Result<Pushed> {
         let deadline = Instant::now() + self.timeout;
         let within = format!("within {} ms", self.timeout.as_millis());
         loop {
             let (epoch, write) = self.node.next_write();
-            let sent = match timeout_at(deadline, self.client()).await {
+            let in_turn = turn.is_some();
+            let client = async {
+                match turn.take() {
+                    Some(held) => Ok(held),
+                    None => self.client().await.map(|client| Held(Some(client))),
+                }
+            };
+            let sent = match timeout_at(deadline, client).await {
                 Ok(Ok(client)) => {
-                    let sent = self.transaction(Held(Some(client)), epoch, write, statements);
+                    let sent = self.transaction(client, in_turn, epoch, write, statements);
                     let silent = |_| Err(Failure::NoAnswer(format!("it did not answer {within}")));
                     timeout_at(deadline, sent).await.unwrap_or_else(silent)
                 }
@@ -149,25 +167,43 @@ impl Link {
         }
     }
 
-    /// Sends all statements of a transaction at once, and waits for their answers.
+    /// Sends the statements of a transaction, and waits for their answers. In a turn, it has begun.
     async fn transaction(
         &self,
         client: Held,
+        in_turn: bool,
         epoch: i64,
         write: i64,
         statements: &Statements,
     ) -> std::result::Result<(), Failure> {
         let fence: [&(dyn ToSql + Sync); 3] = [&self.node.id, &epoch, &write];
         let unreplicated = self.address.unreplicated();
-        let sent = match statements {
-            Statements::One(statement) => send_one(&client, &fence, statement).await,
-            Statements::Several(statements) => send(&client, "BEGIN", &fence, statements).await,
+        let (sent, is_open) = match statements {
+            Statements::One(statement) => (send_one(&client, in_turn, &fence, statement).await, false),
+            Statements::Several(statements) => {
+                let begin = if in_turn { "SAVEPOINT turn" } else { "BEGIN" };
+                (send(&client, begin, &fence, statements).await, true)
+            }
         };
         // Another transaction was first: the connection is sound, and there will be more of these.
-        if matches!(sent, Ok(()) | Err(Failure::Lost)) {
+        let is_sound = match sent {
+            Err(Failure::Lost) if is_open => client.batch_execute("ROLLBACK").await.is_ok(),
+            Ok(()) | Err(Failure::Lost) => true,
+            Err(_) => false,
+        };
+        if is_sound {
             client.give_back();
         }
         sent.and_then(|()| self.check_replicated(unreplicated))
+    }
+
+    /// Begins a transaction, and locks namespaces in it.
+    pub(super) async fn take_turn(&self, names: &[String]) -> std::result::Result<Held, Failure> {
+        let client = Held(Some(self.client().await?));
+        client.batch_execute("BEGIN").await?;
+        let lock = client.prepare_cached(statements::TURN).await?;
+        client.query(&lock, &[&names]).await?;
+        Ok(client)
     }
 
     /// Fails if a commit was not replicated since there were so many of them. The next commit that is replicated shows
@@ -224,7 +260,7 @@ impl Link {
 
 /// A connection of the pool that is closed unless it is given back: with the transaction that it may be in, or with a
 /// statement that somebody gave up waiting for, behind which the next call would wait.
-struct Held(Option<Object>);
+pub(super) struct Held(Option<Object>);
 
 impl Held {
     fn give_back(mut self) {
@@ -257,111 +293,134 @@ async fn raise(client: &Object, node: &Node, epoch: i64) -> std::result::Result<
     Ok(row.get(1))
 }
 
-/// Sends a statement that is a transaction by itself.
+/// Sends a statement that is a transaction by itself, or the rest of one, which it commits.
 async fn send_one(
     client: &Object,
+    is_rest: bool,
     fence: &[&(dyn ToSql + Sync); 3],
     (statement, parameters): &Statement,
 ) -> std::result::Result<(), Failure> {
     let prepared = client.prepare_cached(statement).await.map_err(nothing_begun)?;
-    let parameters = fence.iter().copied().chain(parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)));
-    client.execute_raw(&prepared, parameters.collect::<Vec<_>>()).await?;
-    Ok(())
+    let parameters: Vec<_> = fence.iter().copied().chain(references(parameters)).collect();
+    let sent = client.query_one(&prepared, &parameters);
+    let row = if is_rest {
+        let (row, committed) = join(sent, client.batch_execute("COMMIT")).await;
+        let row = row?;
+        committed?;
+        row
+    } else {
+        sent.await?
+    };
+    if row.get::<_, i64>(0) > 0 { Ok(()) } else { Err(Failure::Lost) }
 }
 
-/// Returns the failure of a statement before the transaction began, when nothing can be stored yet.
+fn references(parameters: &[Parameter]) -> impl Iterator<Item = &(dyn ToSql + Sync)> {
+    parameters.iter().map(|value| &**value as &(dyn ToSql + Sync))
+}
+
+/// Returns the failure of a statement before the commit was sent, when nothing can be stored yet.
 fn nothing_begun(error: tokio_postgres::Error) -> Failure {
-    match Failure::from(error) {
+    nothing_stored(error.into())
+}
+
+fn nothing_stored(failure: Failure) -> Failure {
+    match failure {
         Failure::NoAnswer(reason) => Failure::NoConnection(reason),
         failure => failure,
     }
 }
 
-/// Sends statements after one that begins a transaction or a part of it, and commits.
+/// Sends statements after one that begins a transaction or a part of it, and commits if all that was checked is as it must
+/// be. If not, the transaction is open.
 async fn send(
     client: &ClientWrapper,
     begin: &str,
-    parameters: &[&(dyn ToSql + Sync); 3],
-    statements: &[Statement],
+    fence: &[&(dyn ToSql + Sync); 3],
+    Several { checks, rows }: &Several,
 ) -> std::result::Result<(), Failure> {
-    let prepared = async {
-        let fence = client.prepare_cached(statements::FENCE).await?;
-        let mut prepared = Vec::with_capacity(statements.len());
-        for (statement, _) in statements {
-            prepared.push(client.prepare_cached(statement).await?);
-        }
-        Ok::<_, tokio_postgres::Error>((fence, prepared))
-    };
-    let (fence, prepared) = prepared.await.map_err(nothing_begun)?;
+    check(client, begin, fence, checks).await.map_err(nothing_stored)?;
+    let mut prepared = Vec::with_capacity(rows.len());
+    for (statement, _) in rows {
+        prepared.push(client.prepare_cached(statement).await.map_err(nothing_begun)?);
+    }
+    let note = client.prepare_cached(statements::NOTE).await.map_err(nothing_begun)?;
     // Futures are sent in the order in which they are polled first.
-    let begin = client.batch_execute(begin);
-    let fence = client.execute(&fence, parameters);
-    let rows = all(prepared.iter().zip(statements).map(|(prepared, (_, parameters))| {
-        let parameters: Vec<&(dyn ToSql + Sync)> =
-            parameters.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+    let rows = all(prepared.iter().zip(rows).map(|(prepared, (_, parameters))| {
+        let parameters: Vec<_> = references(parameters).collect();
         async move { client.execute_raw(prepared, parameters).await }
     }));
+    let note = client.execute(&note, fence);
     let commit = client.batch_execute("COMMIT");
     // Waits for all answers. After an error, the statements that follow only report that the transaction has failed,
     // and the commit rolls it back.
-    let (begun, fenced, done, committed) = join4(begin, fence, rows, commit).await;
-    begun?;
-    fenced?;
+    let (done, noted, committed) = join3(rows, note, commit).await;
     done?;
+    noted?;
     committed?;
     Ok(())
+}
+
+/// Begins a transaction, and changes or locks what the rest of it depends on.
+async fn check(
+    client: &ClientWrapper,
+    begin: &str,
+    fence: &[&(dyn ToSql + Sync); 3],
+    checks: &[(Statement, i64)],
+) -> std::result::Result<(), Failure> {
+    let mut prepared = Vec::with_capacity(checks.len());
+    for ((statement, _), _) in checks {
+        prepared.push(client.prepare_cached(statement).await?);
+    }
+    let fenced = client.prepare_cached(statements::FENCE).await?;
+    let begin = client.batch_execute(begin);
+    let counts = all(prepared.iter().zip(checks).map(|(prepared, ((_, parameters), _))| {
+        let parameters: Vec<_> = references(parameters).collect();
+        async move { client.query_one(prepared, &parameters).await }
+    }));
+    let fenced = client.query_one(&fenced, &fence[..2]);
+    let (begun, counts, fenced) = join3(begin, counts, fenced).await;
+    begun?;
+    let holds = counts?.iter().zip(checks).all(|(row, (_, count))| row.get::<_, i64>(0) == *count);
+    let fenced: i64 = fenced?.get(0);
+    if holds && fenced == 1 { Ok(()) } else { Err(Failure::Lost) }
 }
 
 fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let Sharing { changes, lookups } = sharing;
     let (new, old): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.base == Version::NONE);
-    let mut heads_of = Vec::new();
-    if !new.is_empty() {
-        heads_of.push((statements::add_namespaces(), heads(&new), new.len()));
-    }
-    if !old.is_empty() {
-        heads_of.push((statements::move_namespaces(), heads(&old), old.len()));
-    }
+    let heads_of = [(true, new), (false, old)].into_iter().filter(|(_, changes)| !changes.is_empty());
     let cleared: Vec<String> =
         changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
     let rows = rows_of(key, changes);
-    if lookups.is_empty() && cleared.is_empty() {
-        return Statements::One(one(changes.len(), heads_of, rows));
+    let all_rows = || changes.iter().flat_map(|change| &change.rows);
+    let is_large = all_rows().count() > PIECE_ROWS || all_rows().map(size).sum::<usize>() > PIECE_BYTES;
+    if lookups.is_empty() && cleared.is_empty() && !is_large {
+        let (are_new, parameters): (Vec<bool>, Vec<_>) =
+            heads_of.map(|(are_new, changes)| (are_new, heads(&changes))).unzip();
+        let counted: Vec<_> = rows.iter().map(|(row, parameters)| (row.clone(), parameters.len())).collect();
+        let statement = statements::one(&are_new, &counted);
+        let of_rows = rows.into_iter().map(|(_, parameters)| parameters);
+        return Statements::One((statement, parameters.into_iter().chain(of_rows).flatten().collect()));
     }
-    let mut several = Vec::new();
-    for (statement, mut parameters, count) in heads_of {
-        let statement = statements::expecting(&statement, parameters.len());
-        parameters.push(Box::new(count as i64));
-        several.push((statement, parameters));
-    }
+    let mut checks: Vec<(Statement, i64)> = heads_of
+        .map(|(are_new, changes)| ((statements::count_heads(are_new), heads(&changes)), changes.len() as i64))
+        .collect();
     if !lookups.is_empty() {
         let names: Vec<String> = lookups.iter().map(|(name, _)| escape(name)).collect();
         let versions: Vec<i64> = lookups.iter().map(|(_, version)| version.number as i64).collect();
         let stamps: Vec<i64> = lookups.iter().map(|(_, version)| version.stamp).collect();
         let parameters: Vec<Parameter> = vec![Box::new(names), Box::new(versions), Box::new(stamps)];
-        several.push((statements::UNCHANGED.to_owned(), parameters));
+        checks.push(((statements::CHANGED.to_owned(), parameters), 0));
     }
+    let mut several = Vec::new();
     if !cleared.is_empty() {
         let tables = Table::all().filter(|table| !table.is_common()).map(|table| table.name());
         for table in tables.chain(["vectors"]) {
-            several.push((statements::clear(table), vec![Box::new(cleared.clone())]));
+            several.push((statements::clear(table), vec![Box::new(cleared.clone()) as Parameter]));
         }
     }
     several.extend(rows);
-    Statements::Several(several)
-}
-
-/// Joins all statements to one.
-fn one(namespaces: usize, heads: Vec<(String, Vec<Parameter>, usize)>, rows: Vec<Statement>) -> Statement {
-    let count = |(statement, parameters): (&String, &Vec<Parameter>)| (statement.clone(), parameters.len());
-    let statement = statements::one(
-        &heads.iter().map(|(statement, parameters, _)| count((statement, parameters))).collect::<Vec<_>>(),
-        &rows.iter().map(|(statement, parameters)| count((statement, parameters))).collect::<Vec<_>>(),
-    );
-    let mut all: Vec<Parameter> = vec![Box::new(namespaces as i64)];
-    all.extend(heads.into_iter().flat_map(|(_, parameters, _)| parameters));
-    all.extend(rows.into_iter().flat_map(|(_, parameters)| parameters));
-    (statement, all)
+    Statements::Several(Several { checks, rows: several })
 }
 
 fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
@@ -383,17 +442,38 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
             let keys = array(table.key()[0].1, gone.iter().map(|(_, row)| &row.key[0]));
             statements.push((statements::remove(table), vec![Box::new(names), keys]));
         }
-        statements.push((statements::upsert(table), parameters(key, table, &rows)));
+        statements.extend(pieces(&rows).map(|rows| (statements::upsert(table), parameters(key, table, rows))));
     }
     for (table, is_text) in [(Table::MESSAGES, false), (Table::DOCUMENT_TEXTS, true)] {
         let outdated = outdated(changes, table);
         if !outdated.is_empty() {
             let (names, seqs): (Vec<String>, Vec<i64>) = outdated.into_iter().unzip();
-            let statement = super::vectors::DELETE.to_owned();
+            let statement = super::vectors::delete();
             statements.push((statement, vec![Box::new(names), Box::new(seqs), Box::new(is_text)]));
         }
     }
     statements
+}
+
+/// The bytes of the texts of a row.
+fn size(row: &Row) -> usize {
+    let cells = row.value.iter().flatten();
+    cells.map(|cell| if let Cell::Text(text) = cell { text.len() } else { 0 }).sum()
+}
+
+/// Divides rows into those of one statement each.
+fn pieces<'a, 'r>(rows: &'a [(&'r Change, &'r Row)]) -> impl Iterator<Item = &'a [(&'r Change, &'r Row)]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let (mut count, mut bytes) = (0, 0);
+        while count < rest.len().min(PIECE_ROWS) && (count == 0 || bytes < PIECE_BYTES) {
+            bytes += size(rest[count].1);
+            count += 1;
+        }
+        let (piece, others) = rest.split_at(count);
+        rest = others;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Returns true if a change deletes everything that the namespace held before.

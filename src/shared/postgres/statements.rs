@@ -1,7 +1,7 @@
 //! The statements, made from the columns of the tables, and the values that they are sent with.
 //!
-//! Standard SQL as far as possible, so that databases that speak Postgres' protocol understand it. A statement that
-//! must change a number of rows divides by zero if it does not: that ends the transaction without a round trip between.
+//! Standard SQL as far as possible, so that databases that speak Postgres' protocol understand it. A conflict is an answer
+//! and no error: a statement locks what it depends on, and stores nothing if that is not as it must be.
 
 use bytes::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -99,7 +99,7 @@ pub(super) fn remove(table: Table) -> String {
     let (name, key) = (table.name(), list(names(table.key())));
     format!(
         "DELETE FROM mnemon.{name} AS old USING unnest($1::text[], $2::text[]) AS gone(namespace, {key}) \
-         WHERE old.namespace = gone.namespace AND old.{key} = gone.{key}"
+         {ALWAYS} AND old.namespace = gone.namespace AND old.{key} = gone.{key}"
     )
 }
 
@@ -112,36 +112,44 @@ pub(super) fn changed(table: Table) -> String {
         _ => format!("\"{name}\""),
     }));
     format!(
-        "SELECT deleted, {columns} FROM mnemon.{name} WHERE namespace = $1 AND version > $2 AND NOT (deleted AND $2 = 0)"
+        "SELECT deleted, {columns} FROM mnemon.{name} \
+         WHERE namespace = $1 AND version > $2 AND NOT (deleted AND $2 = 0) AND {ON_PRIMARY}"
     )
 }
+
+/// A condition of a read that must see what was stored. Where a balancer sends reads to standbys, a statement with this
+/// function is one for the primary.
+pub(super) const ON_PRIMARY: &str = "(SELECT NOT pg_is_in_recovery())";
 
 pub(super) fn clear(table: &str) -> String {
     format!("DELETE FROM mnemon.{table} WHERE namespace = ANY($1)")
 }
 
-/// Adds namespaces, and returns a row for each. Parameters: arrays of the names, the versions, their stamps, the stamps
-/// of the versions before, the versions of the last removal, and [`HEAD`]. Fails if one exists.
-pub(super) fn add_namespaces() -> String {
+/// Adds namespaces, and returns a row for each. Parameters: [`HEADS`] arrays, of the names, the versions, their stamps, the
+/// stamps of the versions before, the versions of the last removal, and [`HEAD`].
+fn add_namespaces() -> String {
     let columns = list(HEAD.map(|(name, _)| name.to_owned()));
     format!(
         "INSERT INTO mnemon.namespaces (name, version, stamp, cleared_at, {columns}) \
-         SELECT name, version, stamp, cleared_at, {columns} FROM {} RETURNING 1",
+         SELECT name, version, stamp, cleared_at, {columns} FROM {} {ALWAYS} RETURNING 1",
         heads()
     )
 }
 
 /// Moves namespaces to their next versions, and returns a row for each that was at the version before. Parameters as in
 /// [`add_namespaces`].
-pub(super) fn move_namespaces() -> String {
+fn move_namespaces() -> String {
     let set = list(HEAD.map(|(name, _)| format!("{name} = new.{name}")));
     format!(
         "UPDATE mnemon.namespaces AS old SET version = new.version, stamp = new.stamp, \
          cleared_at = greatest(old.cleared_at, new.cleared_at), {set} FROM {} \
-         WHERE old.name = new.name AND old.version = new.version - 1 AND old.stamp = new.old_stamp RETURNING 1",
+         {ALWAYS} AND old.name = new.name AND old.version = new.version - 1 AND old.stamp = new.old_stamp RETURNING 1",
         heads()
     )
 }
+
+/// The number of parameters of the statements on namespaces.
+const HEADS: usize = 5 + HEAD.len();
 
 /// Returns the parameters of the statements on namespaces, as rows.
 fn heads() -> String {
@@ -171,36 +179,61 @@ pub(super) fn note_stamps() -> String {
 
 /// The stamps of those of a namespace's versions that are still known, the newest first.
 pub(super) const KNOWN: &str = "SELECT version, stamp, next_seq, last_change FROM mnemon.stamps \
-     WHERE namespace = $1 AND version = ANY($2) ORDER BY version DESC";
+     WHERE namespace = $1 AND version = ANY($2) AND (SELECT NOT pg_is_in_recovery()) ORDER BY version DESC";
 
-/// A statement that fails unless the given one returns as many rows as its last parameter says, which comes after those
-/// of the given one.
-pub(super) fn expecting(statement: &str, parameters: usize) -> String {
-    format!("WITH changed AS ({statement}) SELECT 1 / (count(*) = ${}::bigint)::int FROM changed", parameters + 1)
+/// A statement that adds namespaces, or moves them to their next versions, and returns how many.
+pub(super) fn count_heads(are_new: bool) -> String {
+    let statement = if are_new {
+        add_namespaces().replace("RETURNING", "ON CONFLICT DO NOTHING RETURNING")
+    } else {
+        move_namespaces()
+    };
+    format!("WITH changed AS ({statement}) SELECT count(*) FROM changed")
 }
 
-/// One statement for a whole transaction: it fails, and changes nothing, unless `heads` return as many rows as $4 says,
-/// and the fence holds, whose parameters are $1 to $3. The statements' parameters follow, each as many as given. Rows
-/// are touched after the namespaces, so that two such statements do not wait for each other in a circle.
-pub(super) fn one(heads: &[(String, usize)], rows: &[(String, usize)]) -> String {
-    let count = list_with(" + ", (0..heads.len()).map(|at| format!("(SELECT count(*) FROM h{at})")));
-    let complete = format!("{count} = $4::bigint");
-    let (mut parts, mut first) = (vec![format!("fenced AS ({FENCED})")], 4);
-    for (at, (statement, parameters)) in heads.iter().enumerate() {
-        parts.push(format!("h{at} AS ({})", shifted(statement, first)));
-        first += parameters;
+/// Locks those namespaces that are at the versions before. Parameters as in [`move_namespaces`].
+const LOCK: &str = "SELECT 1 FROM mnemon.namespaces AS old \
+     JOIN unnest($1::text[], $2::bigint[], $4::bigint[]) AS new(name, version, old_stamp) ON old.name = new.name \
+     WHERE old.version = new.version - 1 AND old.stamp = new.old_stamp ORDER BY old.name FOR NO KEY UPDATE OF old";
+
+/// Locks namespaces, whatever version they are at. In the order in which others lock them.
+pub(super) const TURN: &str = "SELECT 1 FROM mnemon.namespaces WHERE name = ANY($1) ORDER BY name FOR NO KEY UPDATE";
+
+/// One statement for a whole transaction, which returns how many namespaces it changed: all, or none, and then nothing else
+/// either, because one of them is at another version or the node at another epoch. If another machine adds the same
+/// namespace at the same moment, it fails.
+///
+/// Parameters: the node, its epoch, the number of the write, then those of the statements on namespaces, which are new or not,
+/// and those of the statements on rows, each with as many as given.
+pub(super) fn one(are_new: &[bool], rows: &[(String, usize)]) -> String {
+    let first = |at: usize| 3 + at * HEADS;
+    let (mut parts, mut holds) = (Vec::new(), String::new());
+    for (at, are_new) in are_new.iter().enumerate() {
+        let names = format!("${}::text[]", first(at) + 1);
+        if *are_new {
+            holds.push_str(&format!(" AND NOT EXISTS (SELECT 1 FROM mnemon.namespaces WHERE name = ANY({names}))"));
+        } else {
+            parts.push(format!("locked AS ({})", shifted(LOCK, first(at))));
+            holds.push_str(&format!(" AND (SELECT count(*) FROM locked) = cardinality({names})"));
+        }
     }
+    parts.push(format!("fenced AS ({NOTE}{holds} RETURNING 1)"));
+    let holds = "WHERE EXISTS (SELECT 1 FROM fenced)";
+    for (at, are_new) in are_new.iter().enumerate() {
+        let statement = if *are_new { add_namespaces() } else { move_namespaces() };
+        parts.push(format!("h{at} AS ({})", shifted(&statement, first(at)).replace(ALWAYS, holds)));
+    }
+    let mut first = first(are_new.len());
     for (at, (statement, parameters)) in rows.iter().enumerate() {
-        let statement = shifted(statement, first).replace(ALWAYS, &format!("WHERE {complete}"));
-        parts.push(format!("r{at} AS ({statement})"));
+        parts.push(format!("r{at} AS ({})", shifted(statement, first).replace(ALWAYS, holds)));
         first += parameters;
     }
-    let holds = "(SELECT count(*) FROM fenced) = 1";
-    format!("WITH {} SELECT 1 / ({holds} AND {complete})::int", list(parts))
+    let changed = list_with(" + ", (0..are_new.len()).map(|at| format!("(SELECT count(*) FROM h{at})")));
+    format!("WITH {} SELECT {changed}", list(parts))
 }
 
-/// The condition of a statement that stores rows, for [`one`] to replace.
-const ALWAYS: &str = "WHERE true";
+/// The condition of a statement that stores something, for [`one`] to replace.
+pub(super) const ALWAYS: &str = "WHERE true";
 
 /// Renumbers the parameters of a statement, to follow `first` others.
 fn shifted(statement: &str, first: usize) -> String {
@@ -214,19 +247,18 @@ fn shifted(statement: &str, first: usize) -> String {
     shifted
 }
 
-/// Notes the last write of a node. Parameters: the node, its epoch, the number of the write. Fails if the node is at
-/// another epoch.
-pub(super) const FENCE: &str = "WITH fenced AS (UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1) \
-     SELECT 1 / count(*)::int FROM fenced";
+/// Notes the last write of a node, if the node is at this epoch. Parameters: the node, its epoch, the number of the write.
+pub(super) const NOTE: &str = "UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2";
 
-/// The statement in [`FENCE`].
-const FENCED: &str = "UPDATE mnemon.nodes SET last_write = $3 WHERE id = $1 AND epoch = $2 RETURNING 1";
+/// Locks a node. Returns 1, or 0 if the node is at another epoch. Parameters: the node, its epoch.
+pub(super) const FENCE: &str = "WITH fenced AS (SELECT 1 FROM mnemon.nodes WHERE id = $1 AND epoch = $2 FOR NO KEY UPDATE) \
+     SELECT count(*) FROM fenced";
 
-/// Fails if a namespace is at another version, and keeps those that are not where they are until the transaction ends.
+/// Returns how many namespaces are at another version, and keeps the others where they are until the transaction ends.
 /// Parameters: arrays of names, versions, 0 for one that there never was, and stamps.
-pub(super) const UNCHANGED: &str = "WITH known AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS k(name, version, stamp)), \
+pub(super) const CHANGED: &str = "WITH known AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS k(name, version, stamp)), \
      seen AS (SELECT found.name, found.version, found.stamp FROM mnemon.namespaces AS found JOIN known ON found.name = known.name \
-     FOR SHARE OF found) SELECT 1 / (count(*) = 0)::int FROM known LEFT JOIN seen ON known.name = seen.name \
+     FOR SHARE OF found) SELECT count(*) FROM known LEFT JOIN seen ON known.name = seen.name \
      WHERE coalesce(seen.version, 0) <> known.version OR coalesce(seen.stamp, 0) <> known.stamp";
 
 pub(super) fn head() -> String {

@@ -3,16 +3,22 @@
 mod command;
 mod connect;
 mod debian;
+mod environments;
 mod faults;
 mod fence;
 mod hang;
 mod outage;
+mod passing;
+mod poolers;
 pub(crate) mod proxy;
 mod reindex;
+mod rented;
 mod restore;
 mod runtimes;
+mod said;
 mod tables;
 mod tenants;
+mod tls;
 mod unshare;
 
 use std::{sync::Arc, time::Duration};

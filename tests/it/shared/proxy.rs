@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -20,6 +20,8 @@ const CHANGE: &[u8] = b"UPDATE mnemon.nodes SET last_write";
 
 #[derive(Default)]
 struct State {
+    /// The port of the server.
+    server: AtomicU16,
     connections: Mutex<Vec<(TcpStream, TcpStream)>>,
     /// How long each piece of data waits, in microseconds.
     delay: AtomicU64,
@@ -44,11 +46,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let state = Arc::<State>::default();
+        state.server.store(server, Ordering::SeqCst);
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for client in listener.incoming() {
                 let Ok(client) = client else { continue };
-                let server = TcpStream::connect(("127.0.0.1", server));
+                let server = TcpStream::connect(("127.0.0.1", shared.server.load(Ordering::SeqCst)));
                 let (Ok(server), false) = (server, shared.is_shut.load(Ordering::SeqCst)) else { continue };
                 let (_, _) = (client.set_nodelay(true), server.set_nodelay(true));
                 shared.connections.lock().push((client.try_clone().unwrap(), server.try_clone().unwrap()));
@@ -71,6 +74,11 @@ impl Proxy {
         for (client, server) in self.state.connections.lock().drain(..) {
             let (_, _) = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
         }
+    }
+
+    /// Leads new connections to another server.
+    pub(crate) fn turn_to(&self, server: u16) {
+        self.state.server.store(server, Ordering::SeqCst);
     }
 
     pub(crate) fn delay(&self, delay: Duration) {

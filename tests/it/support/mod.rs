@@ -6,6 +6,7 @@ pub(crate) mod embedders;
 pub(crate) mod killing;
 pub(crate) mod messages;
 pub(crate) mod model_folders;
+pub(crate) mod poolers;
 pub(crate) mod postgres;
 pub(crate) mod random;
 pub(crate) mod recall;

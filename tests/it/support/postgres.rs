@@ -69,15 +69,46 @@ impl Server {
         Some(server)
     }
 
-    fn of(programs: PathBuf, options: &[&str]) -> Server {
+    fn new(programs: PathBuf) -> Server {
         remove_old();
-        let folder = tempfile::Builder::new().prefix("mnemon-postgres-").tempdir().unwrap().keep();
-        if is_root() {
-            // Another user must get at the programs and the folder.
-            std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let server = Server { programs, folder, port, postmaster: Mutex::new(None), databases: AtomicU32::new(0) };
+        let (folder, port) = (folder_of_nobody(), free_port());
+        Server { programs, folder, port, postmaster: Mutex::new(None), databases: AtomicU32::new(0) }
+    }
+
+    /// Starts a standby that follows this server, under a name by which it may be a synchronous one.
+    pub(crate) fn standby(&self) -> Server {
+        let standby = Self::new(self.programs.clone());
+        let from = format!("host=127.0.0.1 port={} user=owner application_name=standby", self.port);
+        let mut copy = standby.command("pg_basebackup");
+        copy.args([
+            "--write-recovery-conf",
+            "--wal-method=stream",
+            "--checkpoint=fast",
+            "--no-sync",
+            "--dbname",
+            &from,
+        ]);
+        let copied = copy.arg("--pgdata").arg(standby.data()).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let mut settings = fs::read_to_string(standby.data().join("postgresql.conf")).unwrap();
+        settings.push_str(&format!(
+            "\nport = {}\nunix_socket_directories = '{}'\n",
+            standby.port,
+            standby.folder.display()
+        ));
+        fs::write(standby.data().join("postgresql.conf"), settings).unwrap();
+        standby.run();
+        standby
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    fn of(programs: PathBuf, options: &[&str]) -> Server {
+        let server = Self::new(programs);
+        let port = server.port;
         let initdb = ["--username=owner", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--pgdata"];
         let made = server.command("initdb").args(initdb).arg(server.data()).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -113,8 +144,7 @@ impl Server {
         *self.postmaster.lock() = Some(spawn_until_exit(command));
         let started = Instant::now();
         while self.try_query("postgres", "SELECT 1", &[]).is_err() {
-            let log = || fs::read_to_string(self.folder.join("log")).unwrap();
-            assert!(started.elapsed() < Duration::from_secs(60), "the server does not start: {}", log());
+            assert!(started.elapsed() < Duration::from_secs(60), "the server does not start: {}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -161,14 +191,7 @@ impl Server {
 
     /// A command of PostgreSQL, run by another user if this process is root.
     fn command(&self, program: &str) -> Command {
-        let path = self.programs.join(program);
-        let mut command = Command::new(if is_root() { "setpriv" } else { path.to_str().unwrap() });
-        if is_root() {
-            let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-            command.args(ids).arg("--clear-groups").args(["--pdeathsig", "INT"]).arg(path);
-        }
-        command.current_dir(&self.folder).env("LC_ALL", "C");
-        command
+        command_of_nobody(&self.programs.join(program), &self.folder)
     }
 }
 
@@ -180,6 +203,31 @@ impl Drop for Server {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A temporary folder, of the user who runs servers.
+pub(super) fn folder_of_nobody() -> PathBuf {
+    let folder = tempfile::Builder::new().prefix("mnemon-postgres-").tempdir().unwrap().keep();
+    if is_root() {
+        // Another user must get at the programs and the folder.
+        std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    folder
+}
+
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A program, run by another user if this process is root.
+pub(super) fn command_of_nobody(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(if is_root() { "setpriv" } else { program.to_str().unwrap() });
+    if is_root() {
+        let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+        command.args(ids).arg("--clear-groups").args(["--pdeathsig", "INT"]).arg(program);
+    }
+    command.current_dir(folder).env("LC_ALL", "C");
+    command
 }
 
 /// Runs a statement. Panics if it fails.
@@ -252,7 +300,7 @@ type Start = (Command, mpsc::Sender<Child>);
 
 /// Starts a program that gets a signal when this process ends. The signal comes when the thread ends that started it,
 /// so that is one which never does.
-fn spawn_until_exit(command: Command) -> Child {
+pub(super) fn spawn_until_exit(command: Command) -> Child {
     static STARTER: OnceLock<Mutex<mpsc::Sender<Start>>> = OnceLock::new();
     let starter = STARTER.get_or_init(|| {
         let (sender, receiver) = mpsc::channel::<Start>();
