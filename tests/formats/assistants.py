@@ -120,12 +120,15 @@ def html(talk, pieces):
     return talk.rng.choice(["", "\n"]).join(parts)
 
 
+LANGUAGES = [
+    ("German", "Gemini-Apps", "Eingegebener Prompt: "), ("French", "Applications Gemini", "Prompt\u00a0: "), ("Japanese", "Gemini アプリ", "送信したメッセージ: "),
+]
+
+
 def gemini_takeout(talk):
-    """`MyActivity.json`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts. English and German."""
-    german = talk.maybe(0.2)
-    talk.version = "German" if german else "English"
-    product = "Gemini-Apps" if german else "Gemini Apps"
-    start = "Eingegebener Prompt: " if german else "Prompted "
+    """`MyActivity.json`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts, in some languages."""
+    talk.version, product, start = talk.rng.choice(LANGUAGES) if talk.maybe(0.4) else ("English", "Gemini Apps", "Prompted ")
+    english, named = talk.version == "English", talk.maybe(0.3)
     records, group, last = [], 0, None
     for _ in range(talk.rng.randrange(1, 15)):
         talk.clock += timedelta(minutes=talk.rng.choice([0, 1, 10, 59, 61, 600]))
@@ -133,20 +136,25 @@ def gemini_takeout(talk):
         record = {"header": product, "title": "", "time": time, "products": [product], "activityControls": [f"{product} Activity"]}
         records.insert(0, record)
         kind = talk.rng.randrange(10)
-        if kind == 0 and not german:
+        if kind == 0 and english:
             record["title"] = talk.rng.choice(["Used an Assistant feature", "Selected preferred draft", "Gave feedback: Good response"])
             continue
-        if kind == 1 and not german:
+        if kind == 1 and english:
             canvas = talk.text()
             record.update(title="Created Gemini Canvas titled Boats", subtitles=[{"name": canvas}])
             talk.leave_open(canvas)
             continue
-        if last and talk.clock - last > timedelta(hours=1):
+        if named:
+            # Newer exports name the conversation.
+            group = group if last and talk.maybe(0.7) else f"{talk.session}x{talk.count}".replace("-", "")
+            record["details"] = [{"name": "From", "url": f"https://gemini.google.com/app/{group}"}]
+        elif last and talk.clock - last > timedelta(hours=1):
             group += 1
         last = talk.clock
         prompt = talk.text()
         record["title"] = start + prompt
-        talk.say("user", prompt, time, session=f"?{group}")
+        session = group if named else f"?{group}"
+        talk.say("user", prompt, time, session=session)
         if kind == 2:
             name = f"{talk.mark()}.png"
             record.update(subtitles=[{"name": "Attached 1 file."}, {"name": f"-  {name}", "url": name}], imageFile=name)
@@ -160,7 +168,7 @@ def gemini_takeout(talk):
                 draft = talk.line()
                 record["safeHtmlItem"].append({"html": html(talk, [draft])})
                 talk.leave_open(draft)
-            talk.say("assistant", pieces, time, session=f"?{group}")
+            talk.say("assistant", pieces, time, session=session)
     return {"/MyActivity.json": json_text(talk, records)}
 
 

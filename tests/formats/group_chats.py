@@ -90,7 +90,8 @@ def whatsapp(talk):
         else:
             add(who, text)
             talk.say("user", text, now(), session="?", name=name)
-    if early:
+    # In the United States, the form of the time tells, too.
+    if early and not re.fullmatch(r"\{m\}/\{d\}/\{yy\}, .*\{AM\}", shape):
         talk.may_be_cut = False
         talk.clock = talk.clock.replace(day=talk.rng.randrange(13, 27)) + timedelta(days=62)
         system("Ada Lovelace left")

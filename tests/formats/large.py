@@ -177,7 +177,7 @@ def main():
     listed("discord.json", lambda number, clock, text: {
         "id": str(number), "type": "Default", "timestamp": clock.isoformat(), "content": text,
         "author": {"id": str(number % 3), "name": speaker(number), "nickname": speaker(number)},
-    }, '{"guild": {"id": "1", "name": "Boats"}, "channel": {"id": "2", "name": "deck"}, "messages": [', "]}")
+    }, '{"guild": {"id": "1", "name": "Boats"}, "channel": {"id": "2", "name": "deck"}, "exportedAt": "2025-06-01T08:00:00Z", "messages": [', "]}")
     opencode()
     head = {"sessionId": "s1", "projectHash": "h", "startTime": "2025-01-20T08:00:00Z"}
     lines("gemini-cli.jsonl", lambda number, clock, text: json.dumps({
