@@ -138,7 +138,11 @@ impl Chat<'_> {
 
     /// Adds a line to the message that is being read.
     fn push(&mut self, line: &str) {
-        if self.text.iter().all(|line| line.is_empty()) {
+        if self.text.is_empty() {
+            // Blank lines are no part of it.
+            if line.is_empty() {
+                return;
+            }
             self.id = self.hash.clone();
         }
         self.text.push(line.to_owned());

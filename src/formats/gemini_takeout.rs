@@ -430,7 +430,7 @@ impl LocalTime {
     /// Reads a time such as `Jul 25, 2026, 11:07:57 PM PDT` or `25.07.2026, 23:07:57 MESZ`.
     fn of(text: &str) -> Option<Self> {
         let colon = text.find(':')?;
-        let begin = text[..colon].rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+        let begin = text[..colon].trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
         let clock = text[begin..].split([' ', ',']).next()?;
         let numbers: Option<Vec<i8>> = clock.split(':').map(|number| number.parse().ok()).collect();
         let &[hour, minute, second] = &numbers?[..] else { return None };

@@ -183,7 +183,7 @@ def main():
     lines("gemini-cli.jsonl", lambda number, clock, text: json.dumps({
         "id": str(number), "type": "user" if is_user(number) else "gemini", "content": text, "timestamp": iso(clock),
     }), json.dumps(head) + "\n")
-    lines("aider.md", lambda number, _, text: f"#### {text}" if is_user(number) else text, "\n# aider chat started at 2025-01-20 08:00:00\n\n", "", "\n\n")
+    lines("aider.md", lambda number, _, text: f"#### {text}  " if is_user(number) else text, "\n# aider chat started at 2025-01-20 08:00:00\n\n", "", "\n\n")
     listed("zulip.json", lambda number, clock, text: {
         "id": number, "sender_full_name": speaker(number), "content": f"<p>{text}</p>", "timestamp": int(clock.timestamp()), "subject": "deck",
         "display_recipient": "boats", "type": "stream",
