@@ -346,6 +346,11 @@ fn is_of_product(card: &str) -> bool {
 
 /// Reads a card: the title, which may have several lines, the time, and the answer.
 fn record(card: &str, options: &ReadOptions) -> Result<Record> {
+    // Other cells follow the content.
+    let is_whole = card.split(CELL).count() > 2 && card.rsplit(CELL).next().is_some_and(|last| last.contains("</div>"));
+    if !is_whole {
+        return Err(Error::message("the record is cut off"));
+    }
     let mut cells = card.split(CELL).skip(1).filter_map(|cell| cell.split_once('>')).map(|(_, cell)| cell);
     let content = cells.next().unwrap_or_default();
     let content = content.trim_end().strip_suffix("</div>").unwrap_or(content);

@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import escape
 
 from talk import ANY, json_lines, json_text, stamp
@@ -120,19 +120,46 @@ def html(talk, pieces):
     return talk.rng.choice(["", "\n"]).join(parts)
 
 
+# Of each language: the product, the words before a prompt, how a time is written in HTML, and the offset of its zone in hours.
 LANGUAGES = [
-    ("German", "Gemini-Apps", "Eingegebener Prompt: "), ("French", "Applications Gemini", "Prompt\u00a0: "), ("Japanese", "Gemini アプリ", "送信したメッセージ: "),
+    ("German", "Gemini-Apps", "Eingegebener Prompt: ", lambda at: f"{at:%d.%m.%Y, %H:%M:%S} MEZ", 1),
+    ("French", "Applications Gemini", "Prompt\u00a0: ", lambda at: f"{at.day} {FRENCH[at.month - 1]} {at:%Y, %H:%M:%S} CET", 1),
+    ("Japanese", "Gemini アプリ", "送信したメッセージ: ", lambda at: f"{at:%Y/%m/%d %H:%M:%S} JST", 9),
 ]
+ENGLISH = ("English", "Gemini Apps", "Prompted ", lambda at: f"{at:%b} {at.day}, {at:%Y}, {at.hour % 12 or 12}:{at:%M:%S}\u202f{at:%p} PDT", -7)
+FRENCH = "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.".split()
+
+
+def card(record, product, time):
+    """Writes a record as the HTML of Takeout has it."""
+    lines = [escape(line, quote=False).replace(" ", "&nbsp;", 1) for line in record["title"].split("\n")]
+    for subtitle in record.get("subtitles", []):
+        if "Attached" in subtitle["name"]:
+            lines.append(escape(subtitle["name"]))
+        elif subtitle["name"].startswith("- "):
+            lines.append(f'-&nbsp;<a href="{subtitle["url"]}">{subtitle["url"]}</a>')
+    answers = "".join(item["html"] for item in record.get("safeHtmlItem", []))
+    details = "".join(f'<b>Details:</b><br>From: <a href="{one["url"]}">{one["url"]}</a><br>' for one in record.get("details", []))
+    cell = '<div class="content-cell mdl-cell mdl-cell--{}-col mdl-typography--{}">{}</div>'.format
+    return (
+        '<div class="outer-cell mdl-cell mdl-cell--12-col mdl-shadow--2dp"><div class="mdl-grid"><div class="header-cell mdl-cell mdl-cell--12-col">'
+        f'<p class="mdl-typography--title">{product}<br></p></div>' + cell(6, "body-1", "<br>".join([*lines, time, answers]))
+        + cell(6, "body-1 mdl-typography--text-right", "") + cell(12, "caption", f"<b>Products:</b><br>&emsp;{product}<br>{details}") + "</div></div>"
+    )
 
 
 def gemini_takeout(talk):
-    """`MyActivity.json`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts, in some languages."""
-    talk.version, product, start = talk.rng.choice(LANGUAGES) if talk.maybe(0.4) else ("English", "Gemini Apps", "Prompted ")
-    english, named = talk.version == "English", talk.maybe(0.3)
+    """`MyActivity.json` or `.html`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts, in some languages."""
+    language, product, start, written, hours = talk.rng.choice(LANGUAGES) if talk.maybe(0.4) else ENGLISH
+    english, named, is_html = language == "English", talk.maybe(0.3), talk.maybe(0.4)
+    talk.version = f"{language}, HTML" if is_html else language
     records, group, last = [], 0, None
     for _ in range(talk.rng.randrange(1, 15)):
         talk.clock += timedelta(minutes=talk.rng.choice([0, 1, 10, 59, 61, 600]))
-        time = stamp(talk.tick(30))
+        talk.tick(30)
+        if is_html:
+            talk.clock = talk.clock.replace(microsecond=0)
+        time = stamp(talk.clock)
         record = {"header": product, "title": "", "time": time, "products": [product], "activityControls": [f"{product} Activity"]}
         records.insert(0, record)
         kind = talk.rng.randrange(10)
@@ -169,6 +196,10 @@ def gemini_takeout(talk):
                 record["safeHtmlItem"].append({"html": html(talk, [draft])})
                 talk.leave_open(draft)
             talk.say("assistant", pieces, time, session=session)
+    if is_html:
+        at = lambda record: datetime.fromisoformat(record["time"].replace("Z", "+00:00")) + timedelta(hours=hours)
+        cards = "".join(card(record, product, written(at(record))) for record in records)
+        return {"/MyActivity.html": f"<html><head><title>My Activity History</title></head><body><div class=\"mdl-grid\">{cards}</div></body></html>"}
     return {"/MyActivity.json": json_text(talk, records)}
 
 

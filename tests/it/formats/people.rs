@@ -165,6 +165,11 @@ fn half_a_message_of_a_torn_file_is_replaced_by_the_whole() {
     assert_eq!(said("whatsapp", torn), [row("Ada", "Is the keel oiled?", "2023-01-25T15:45:00Z")]);
     let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Is the keel oi";
     assert_eq!(read_as("aider", torn, ReadOptions::default()).said(), [("user", "Is the keel oi".to_owned())]);
+    // Half of a line without words, and of what stands for a prompt without any.
+    for torn in ["#### Oil it.  \n####  ", "#### Oil it.  \n\n#### <bla", "#### Oil it.  \n\n#### /ru"] {
+        let torn = format!("# aider chat started at 2025-01-25 15:45:00\n\n{torn}");
+        assert_eq!(read_as("aider", &torn, ReadOptions::default()).texts(), ["Oil it."], "{torn}");
+    }
     let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Oil it.  \n\nDone.\n\n# aider chat st";
     assert_eq!(read_as("aider", torn, ReadOptions::default()).texts(), ["Oil it.", "Done."]);
     let torn = "From ada@x Sat Jan 25 15:45:00 2025\nFrom: ada@x.test\nSubject: The keel\nDate: Sat, 25 Jan";

@@ -206,3 +206,16 @@ fn a_shorter_export_repeats_the_ids() {
     let said = read(&json!(records).to_string());
     assert_eq!(said.texts(), ["20", "30", "50", "40"]);
 }
+
+/// The last record of a file that was cut, wherever: its time might be another one.
+#[test]
+fn a_record_that_was_cut_off_is_left_out() {
+    let whole = card("Gemini-Apps", "Eingegebener Prompt: Eiche?<br>09.11.2025, 18:46:05 MEZ<br><p>Ja.</p>", "");
+    let first = card("Gemini-Apps", "Eingegebener Prompt: Kiefer？:?<br>09.11.2025, 18:47:05 MEZ<br><p>Nein.</p>", "");
+    let content = whole.find("</div><div class=\"content-cell").unwrap();
+    for end in (0..=content).filter(|end| whole.is_char_boundary(*end)) {
+        let said = read(&format!("<html>{first}{}", &whole[..end]));
+        assert_eq!(said.texts(), ["Kiefer？:?", "Nein."], "{end}");
+    }
+    assert_eq!(read(&format!("<html>{first}{whole}")).texts(), ["Eiche?", "Ja.", "Kiefer？:?", "Nein."]);
+}
