@@ -174,7 +174,9 @@ impl Activity {
             self.named.entry(name).or_default().push(record);
             return;
         }
-        if self.session.last().is_some_and(|last| !is_soon(last.time, record.time)) {
+        // What the model made without a prompt shortens no pause.
+        let last = self.session.iter().rfind(|record| self.prompt(record).is_some()).or(self.session.last());
+        if last.is_some_and(|last| !is_soon(last.time, record.time)) {
             self.end_session(found);
         }
         self.session.push(record);

@@ -153,6 +153,8 @@ def gemini_takeout(talk):
     language, product, start, written, hours = talk.rng.choice(LANGUAGES) if talk.maybe(0.4) else ENGLISH
     english, named, is_html = language == "English", talk.maybe(0.3), talk.maybe(0.4)
     talk.version = f"{language}, HTML" if is_html else language
+    # The oldest are last, and are stored last if they were cut off before.
+    talk.keeps_order = False
     records, group, last = [], 0, None
     for _ in range(talk.rng.randrange(1, 15)):
         talk.clock += timedelta(minutes=talk.rng.choice([0, 1, 10, 59, 61, 600]))

@@ -264,7 +264,7 @@ def discord(talk):
                                        "messages": list(messages), "messageCount": len(messages)})
         messages.clear()
         # What an earlier part lacked because it was cut is stored after a later one.
-        talk.may_be_cut = len(files) == 1
+        talk.keeps_order = len(files) == 1
 
     for count in range(talk.rng.randrange(1, 25)):
         time, text, who = talk.tick(9_000), talk.text(), talk.rng.choice(["ada", "charles", "helper"])

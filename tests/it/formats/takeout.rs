@@ -200,6 +200,13 @@ fn a_shorter_export_repeats_the_ids() {
     let (all, fewer) = (ids(&records), ids(&records[..3]));
     assert_eq!(all[1..], fewer);
     assert_eq!(std::collections::HashSet::<_>::from_iter(&all).len(), 4);
+    // A canvas between two prompts makes no session of both.
+    let canvas = json!({"header": "Gemini", "title": "Created Gemini Canvas titled Boats", "subtitles": [{"name": "A boat"}], "time": "2026-01-01T09:30:00Z"});
+    let earlier = json!({"header": "Gemini", "title": "Prompted Oak?", "time": "2026-01-01T08:50:00Z"});
+    let said = read(&json!([record(0, None), canvas, earlier]).to_string());
+    let sessions: Vec<&str> = said.messages.iter().map(|(_, message)| &*message.session).collect();
+    assert_eq!(said.texts(), ["A boat", "0", "Oak?"]);
+    assert!(sessions[0] == sessions[1] && sessions[1] != sessions[2], "{sessions:?}");
     // A conversation is in its order, however long its pauses are.
     let records: Vec<Value> =
         [("a", 50), ("b", 40), ("a", 30), ("a", 20)].map(|(name, at)| record(at, Some(name))).to_vec();
