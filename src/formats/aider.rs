@@ -24,6 +24,8 @@ const TYPED: &str = "#### ";
 const PRINTED: &str = "> ";
 /// Ends a line that was typed or printed.
 const END: &str = "  ";
+/// Stands for a prompt without words.
+const BLANK: &str = "<blank>";
 /// The element with the model's thoughts has this beginning of its name.
 const THOUGHTS: [&str; 2] = ["<thinking-content-", "</thinking-content-"];
 
@@ -54,6 +56,8 @@ struct Chat<'f> {
     id: Sha256,
     /// Whether the lines are the model's thoughts.
     is_thought: bool,
+    /// Whether the last line has no end.
+    is_torn: bool,
 }
 
 impl Reader for Aider {
@@ -69,6 +73,7 @@ impl Reader for Aider {
             hash: Sha256::new(),
             id: Sha256::new(),
             is_thought: false,
+            is_torn: false,
         })
     }
 }
@@ -112,7 +117,8 @@ impl Chat<'_> {
         if is_torn && [START, TYPED, PRINTED].iter().any(|mark| mark.starts_with(line)) {
             return;
         }
-        let own = line.strip_suffix(END).or(is_torn.then_some(line));
+        self.is_torn = is_torn;
+        let own = if is_torn { Some(line) } else { line.strip_suffix(END) };
         if let Some(typed) = own.and_then(|line| line.strip_prefix(TYPED)) {
             if self.role != Role::User {
                 self.end(found);
@@ -138,7 +144,11 @@ impl Chat<'_> {
 
     /// Adds a line to the message that is being read.
     fn push(&mut self, line: &str) {
-        if self.text.iter().all(|line| line.is_empty()) {
+        if self.text.is_empty() {
+            // Blank lines are no part of it.
+            if line.is_empty() {
+                return;
+            }
             self.id = self.hash.clone();
         }
         self.text.push(line.to_owned());
@@ -150,7 +160,8 @@ impl Chat<'_> {
         let text = text.trim();
         let role = std::mem::replace(&mut self.role, Role::Assistant);
         // A command with a question, such as `/ask`, is followed by the question alone.
-        let is_command = role == Role::User && (text.starts_with(['/', '!']) || text == "<blank>");
+        let is_blank = text == BLANK || self.is_torn && BLANK.starts_with(text);
+        let is_command = role == Role::User && (text.starts_with(['/', '!']) || is_blank);
         let (time, parts) = (self.time, vec![text_part(if is_command { "" } else { text })]);
         let id = Some(hex(&self.id.clone().finalize()[..16]));
         let said = Said { role, parts, time, id, ..Said::by_user(self.session.as_str(), "") };

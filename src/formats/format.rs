@@ -144,7 +144,7 @@ pub static FORMATS: &[Format] = &[
         kinds: &[Kind::Json {
             is: group_chats::is_telegram,
             reader: group_chats::telegram,
-            shape: JsonShape::Elements,
+            shape: JsonShape::Messages(&["type"]),
         }],
     },
     Format {
@@ -153,7 +153,11 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the server's and the channel's name",
         write: None,
-        kinds: &[Kind::Json { is: group_chats::is_discord, reader: group_chats::discord, shape: JsonShape::Elements }],
+        kinds: &[Kind::Json {
+            is: group_chats::is_discord,
+            reader: group_chats::discord,
+            shape: JsonShape::Messages(&["channel", "exportedAt"]),
+        }],
     },
     Format {
         name: "opencode",
@@ -188,7 +192,7 @@ pub static FORMATS: &[Format] = &[
         endings: &[".json"],
         session: "the stream and the topic",
         write: None,
-        kinds: &[Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Elements }],
+        kinds: &[Kind::Json { is: group_chats::is_zulip, reader: group_chats::zulip, shape: JsonShape::Messages(&[]) }],
     },
     Format {
         name: "matrix",
@@ -465,8 +469,7 @@ impl FileReader {
         });
         let Some(max) = options.max_memory else { return Ok(readers[at].1.read(file)) };
         // Values of JSON are counted by themselves, however many lines they have.
-        let is_of_values =
-            matches!(format.kinds[kind], Kind::Json { shape: JsonShape::Elements | JsonShape::Lists, .. });
+        let is_of_values = matches!(&format.kinds[kind], Kind::Json { shape, .. } if *shape != JsonShape::Log);
         let held = file.bound(max, if is_of_values { 0 } else { LINE_MEMORY });
         Ok(Box::new(readers[at].1.read(file).inspect(move |found| {
             if found.as_ref().is_ok_and(|found| !found.messages.is_empty()) {

@@ -29,6 +29,8 @@ struct Chat {
     /// Whether the model asked for the session.
     is_subagent: bool,
     messages: Vec<Value>,
+    /// Where each of them is, by its id.
+    places: HashMap<String, usize>,
     /// Messages that were taken back. An earlier reading of the file may have returned them.
     gone: Vec<Value>,
     /// The first time of each id: a session that is resumed writes all messages again, with the time of then.
@@ -40,7 +42,8 @@ impl Chat {
     fn take(&mut self, message: Value) {
         let Some(id) = message["id"].as_str().map(str::to_owned) else { return };
         self.times.entry(id.clone()).or_insert_with(|| moment(&message["timestamp"]));
-        match self.messages.iter_mut().rev().find(|one| one["id"] == id.as_str()) {
+        let place = *self.places.entry(id).or_insert(self.messages.len());
+        match self.messages.get_mut(place) {
             Some(one) => *one = message,
             None => self.messages.push(message),
         }
@@ -74,8 +77,11 @@ impl ValueReader for Chat {
             self.is_subagent |= value["kind"] == "subagent";
         }
         if let Some(id) = value["$rewindTo"].as_str() {
-            let at = self.messages.iter().position(|message| message["id"] == id);
-            self.gone.extend(self.messages.drain(at.unwrap_or(self.messages.len())..));
+            let at = self.places.get(id).copied().unwrap_or(self.messages.len());
+            for message in self.messages.drain(at..) {
+                message["id"].as_str().map(|id| self.places.remove(id));
+                self.gone.push(message);
+            }
         } else if value["type"].is_string() {
             self.take(value);
             return;
@@ -87,6 +93,7 @@ impl ValueReader for Chat {
         // What is set anew takes the place of all, but for one with the context alone, which stands before a resumed session.
         if is_set && messages.len() > 1 {
             self.gone.append(&mut self.messages);
+            self.places.clear();
         }
         messages.into_iter().for_each(|message| self.take(message));
     }

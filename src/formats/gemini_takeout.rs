@@ -1,9 +1,10 @@
 //! Gemini's activity in Google Takeout, as JSON or HTML: prompts and answers, newest first.
 //!
-//! A record names its conversation in newer exports alone. Else prompts that follow each other within [`PAUSE`] are a session.
+//! A record names its conversation in newer exports alone. Else prompts that follow each other within [`PAUSE`] are a session. It is
+//! named after the first, which a later export may lack: so ids are made of the times, which all differ, and not of the session.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, HashMap, VecDeque},
     io::{self, BufRead, Read},
     time::Duration,
 };
@@ -25,13 +26,21 @@ use crate::{
 
 /// The time without a prompt after which a session begins.
 const PAUSE: Duration = Duration::from_secs(60 * 60);
-/// What stands before the prompt in an account in English.
-const PROMPTED: &str = "Prompted ";
+/// The words before a prompt, in the languages in which they are known: English, German, French, Japanese, Spanish (two) and Greek.
+const PROMPTED: [&str; 7] = [
+    "Prompted ",
+    "Eingegebener Prompt: ",
+    "Prompt : ",
+    "送信したメッセージ: ",
+    "Has dicho: ",
+    "Hiciste la petición ",
+    "Υποβλήθηκε το ερώτημα ",
+];
 /// The number of answers from which the words before the prompts are found out in other languages.
 const ENOUGH: usize = 10;
 /// The records from which they are found out.
 const FIRST: usize = 100;
-/// How the header of a record begins in all languages.
+/// A word in the name of the product in all languages: `Gemini Apps`, `Gemini-Apps`, `Applications Gemini`.
 const PRODUCT: &str = "Gemini";
 /// What stands before the id of a conversation in its address.
 const ADDRESS: &str = "gemini.google.com/app/";
@@ -42,7 +51,7 @@ const CELL: &str = "<div class=\"content-cell";
 const MAX_CARD_BYTES: usize = 32 << 20;
 
 pub(super) fn is_value(value: &Value) -> bool {
-    let is_product = |name: &Value| name.as_str().is_some_and(|name| name.starts_with(PRODUCT));
+    let is_product = |name: &Value| name.as_str().is_some_and(|name| name.contains(PRODUCT));
     let mut products = value["products"].as_array().into_iter().flatten();
     value["title"].is_string() && (is_product(&value["header"]) || products.any(is_product))
 }
@@ -61,13 +70,26 @@ pub(super) fn html(options: &ReadOptions) -> Box<dyn Reader> {
 }
 
 /// The records of a file that wait for others: the first until the words before the prompts are known, and those of a session
-/// until it has ended.
+/// until it has ended. A conversation may be continued much later, so those that are named end with the file.
 #[derive(Default)]
 struct Activity {
     options: ReadOptions,
     first: Vec<Record>,
-    prompted: Option<String>,
+    words: Option<Words>,
     session: Vec<Record>,
+    named: BTreeMap<String, Vec<Record>>,
+    /// How many records there were of each time.
+    counts: HashMap<Option<Timestamp>, usize>,
+}
+
+/// What stands before the prompts of a file.
+enum Words {
+    /// Words of a language that is known. Those of another one are recognised too, because the language of an account may change.
+    Known,
+    /// Those with which the titles of all answers begin.
+    Learned(String),
+    /// Words that are not known: the title of each answer is a prompt with them.
+    Unknown,
 }
 
 struct Record {
@@ -76,18 +98,23 @@ struct Record {
     canvas: Option<String>,
     time: Option<Timestamp>,
     conversation: Option<String>,
+    /// How many records of the same time come before it in the file.
+    before: usize,
 }
 
 impl ValueReader for Activity {
     fn read(&mut self, value: Value, found: &mut Found) {
         let html = value["safeHtmlItem"].as_array().into_iter().flatten().filter_map(|item| item["html"].as_str());
         let canvas = value["subtitles"].as_array().into_iter().flatten().find_map(|subtitle| filled(&subtitle["name"]));
+        let details = value["details"].as_array().into_iter().flatten().map(|detail| &detail["url"]);
+        let addresses = [&value["titleUrl"]].into_iter().chain(details);
         let record = Record {
             title: value["title"].as_str().unwrap_or_default().to_owned(),
             answer: html.map(html_to_text).collect::<Vec<_>>().join("\n").trim().to_owned(),
             canvas: canvas.map(str::to_owned),
             time: moment(&value["time"]),
-            conversation: value["titleUrl"].as_str().and_then(conversation),
+            conversation: addresses.filter_map(Value::as_str).find_map(conversation),
+            before: 0,
         };
         self.take(record, found);
     }
@@ -96,13 +123,18 @@ impl ValueReader for Activity {
         let mut found = Found::default();
         self.begin(&mut found);
         self.end_session(&mut found);
-        VecDeque::from([found])
+        let named = std::mem::take(&mut self.named).into_iter().map(|(name, records)| {
+            let mut found = Found::default();
+            self.put(name, records, &mut found);
+            found
+        });
+        [found].into_iter().chain(named).collect()
     }
 }
 
 impl Activity {
     fn take(&mut self, record: Record, found: &mut Found) {
-        if self.prompted.is_some() {
+        if self.words.is_some() {
             return self.place(record, found);
         }
         self.first.push(record);
@@ -114,19 +146,37 @@ impl Activity {
     /// Takes the first records, which say what stands before a prompt.
     fn begin(&mut self, found: &mut Found) {
         let first = std::mem::take(&mut self.first);
-        self.prompted.get_or_insert_with(|| prompted(&first));
+        if self.words.is_none() {
+            let words = Words::of(&first);
+            if let (Words::Unknown, Some(record)) = (&words, first.iter().find(|record| !record.answer.is_empty())) {
+                let title: String = record.title.chars().take(40).collect();
+                found.notes.push(format!(
+                    "the words before the prompts are of a language that is not known, so that the prompts were stored with them: {title:?}"
+                ));
+            }
+            self.words = Some(words);
+        }
         for record in first {
             self.place(record, found);
         }
     }
 
     /// Adds a record to the session, which ends before it if there was a pause.
-    fn place(&mut self, record: Record, found: &mut Found) {
+    fn place(&mut self, mut record: Record, found: &mut Found) {
         if self.prompt(&record).is_none() && record.answer.is_empty() && record.canvas.is_none() {
             found.notes.push(format!("{:?} is no prompt and was left out", record.title));
             return;
         }
-        if self.session.last().is_some_and(|last| !is_soon(last.time, record.time)) {
+        let count = self.counts.entry(record.time).or_default();
+        record.before = *count;
+        *count += 1;
+        if let Some(name) = record.conversation.take() {
+            self.named.entry(name).or_default().push(record);
+            return;
+        }
+        // What the model made without a prompt shortens no pause.
+        let last = self.session.iter().rfind(|record| self.prompt(record).is_some()).or(self.session.last());
+        if last.is_some_and(|last| !is_soon(last.time, record.time)) {
             self.end_session(found);
         }
         self.session.push(record);
@@ -134,25 +184,37 @@ impl Activity {
 
     /// Returns what the person asked.
     fn prompt<'r>(&self, record: &'r Record) -> Option<&'r str> {
-        let prompt = record.title.strip_prefix(self.prompted.as_deref().unwrap_or(PROMPTED));
+        let prompt = known(&record.title).or_else(|| match self.words.as_ref()? {
+            Words::Known => None,
+            Words::Learned(words) => record.title.strip_prefix(words.as_str()),
+            Words::Unknown => Some(&*record.title).filter(|_| !record.answer.is_empty()),
+        });
         prompt.filter(|prompt| !prompt.trim().is_empty())
     }
 
     fn end_session(&mut self, found: &mut Found) {
-        let mut records = std::mem::take(&mut self.session);
+        let records = std::mem::take(&mut self.session);
+        let began = records.iter().filter_map(|record| record.time).min();
+        let session = began.map_or_else(|| "gemini".to_owned(), |time| format!("gemini {time}"));
+        self.put(session, records, found);
+    }
+
+    fn put(&self, session: String, mut records: Vec<Record>, found: &mut Found) {
         records.reverse();
         records.sort_by_key(|record| record.time);
-        let began = records.first().and_then(|record| record.time);
-        let session = began.map_or_else(|| "gemini".to_owned(), |time| format!("gemini {time}"));
         for record in records {
-            let session = record.conversation.clone().unwrap_or_else(|| session.clone());
             let said = |role, text: &str| Said { role, time: record.time, ..Said::by_user(session.clone(), text) };
             let prompt = self.prompt(&record).map(|prompt| said(Role::User, prompt));
             let answer = said(Role::Assistant, &record.answer);
             let canvas = record.canvas.clone().filter(|_| prompt.is_none()).map(text_part);
             let answer = Said { parts: answer.parts.into_iter().chain(canvas).collect(), ..answer };
-            let lines = prompt.into_iter().chain([answer]).filter_map(|said| said.into_line(&self.options));
-            found.messages.extend(lines.map(Ok));
+            for mut line in prompt.into_iter().chain([answer]).filter_map(|said| said.into_line(&self.options)) {
+                if let Some(time) = record.time {
+                    line.message.id = format!("gemini/{time}/{}/{}", record.before, line.message.role.as_str());
+                    line.has_id = true;
+                }
+                found.messages.push(Ok(line));
+            }
         }
     }
 }
@@ -163,23 +225,38 @@ fn is_soon(last: Option<Timestamp>, time: Option<Timestamp>) -> bool {
     SignedDuration::from_micros(time.as_micros() - last.as_micros()).unsigned_abs() <= PAUSE
 }
 
-/// Returns what stands before each prompt: the words of the account's language with which all titles of answers begin.
-fn prompted(records: &[Record]) -> String {
-    let mut titles = records.iter().filter(|record| !record.answer.is_empty()).map(|record| record.title.as_str());
-    let Some(first) = titles.next() else { return PROMPTED.to_owned() };
-    let (mut common, mut count) = (first, 1);
-    for title in titles {
-        let same = common.char_indices().zip(title.chars()).take_while(|((_, a), b)| a == b);
-        let end = same.last().map_or(0, |((at, a), _)| at + a.len_utf8());
-        common = &common[..end];
-        count += 1;
+impl Words {
+    /// Finds out the words before the prompts from the titles of answers.
+    fn of(records: &[Record]) -> Self {
+        let titles: Vec<&str> =
+            records.iter().filter(|record| !record.answer.is_empty()).map(|record| &*record.title).collect();
+        let Some(first) = titles.first() else { return Words::Known };
+        if titles.iter().any(|title| known(title).is_some()) {
+            return Words::Known;
+        }
+        let common = titles.iter().fold(*first, |common, title| {
+            let same = common.char_indices().zip(title.chars()).take_while(|((_, a), b)| a == b);
+            let end = same.last().map_or(0, |((at, a), _)| at + a.len_utf8());
+            &common[..end]
+        });
+        // A language may have no spaces, but then it has a colon.
+        match common.char_indices().rfind(|(_, letter)| !letter.is_alphanumeric()) {
+            Some((at, end)) if titles.len() >= ENOUGH => Words::Learned(common[..at + end.len_utf8()].to_owned()),
+            _ => Words::Unknown,
+        }
     }
-    let words = common.rfind(' ').map_or("", |end| &common[..=end]);
-    if first.starts_with(PROMPTED) || count < ENOUGH || words.is_empty() {
-        PROMPTED.to_owned()
-    } else {
-        words.to_owned()
-    }
+}
+
+/// Returns the prompt in a title that begins with words which are known.
+fn known(title: &str) -> Option<&str> {
+    PROMPTED.iter().find_map(|words| {
+        let mut rest = title.chars();
+        // Before a colon, French has a space at which no line ends.
+        let is_same = words
+            .chars()
+            .all(|word| rest.next().is_some_and(|letter| letter == word || word == ' ' && letter.is_whitespace()));
+        is_same.then(|| rest.as_str())
+    })
 }
 
 /// Returns the id of a conversation in its address.
@@ -198,21 +275,23 @@ impl Reader for Html {
         let mut cards = Cards { bytes: file.into_bytes(), rest: String::new(), bytes_read: 0 };
         let mut activity = Activity { options: self.0.clone(), ..Activity::default() };
         let mut number = 0;
-        let mut has_ended = false;
+        let (mut has_ended, mut ended) = (false, VecDeque::new());
         Box::new(std::iter::from_fn(move || {
             if has_ended {
-                return None;
+                return ended.pop_front().map(Ok);
             }
             let card = match cards.next_card() {
                 Ok(card) => card,
                 Err(error) => {
                     has_ended = true;
+                    ended = activity.end(&mut EarlierFiles::new());
                     return Some(Err(Error::file(&name, 1, error.to_string())));
                 }
             };
             let Some(card) = card else {
                 has_ended = true;
-                return activity.end(&mut EarlierFiles::new()).pop_front().map(Ok);
+                ended = activity.end(&mut EarlierFiles::new());
+                return ended.pop_front().map(Ok);
             };
             number += 1;
             let mut found = Found { line: 1, bytes_read: cards.bytes_read, value: Some(number), ..Found::default() };
@@ -264,11 +343,16 @@ fn is_of_product(card: &str) -> bool {
     header
         .split_once("<p")
         .and_then(|(_, title)| title.split_once('>'))
-        .is_some_and(|(_, title)| title.starts_with(PRODUCT))
+        .is_some_and(|(_, title)| title.split("<br>").next().is_some_and(|name| name.contains(PRODUCT)))
 }
 
 /// Reads a card: the title, which may have several lines, the time, and the answer.
 fn record(card: &str, options: &ReadOptions) -> Result<Record> {
+    // Other cells follow the content.
+    let is_whole = card.split(CELL).count() > 2 && card.rsplit(CELL).next().is_some_and(|last| last.contains("</div>"));
+    if !is_whole {
+        return Err(Error::message("the record is cut off"));
+    }
     let mut cells = card.split(CELL).skip(1).filter_map(|cell| cell.split_once('>')).map(|(_, cell)| cell);
     let content = cells.next().unwrap_or_default();
     let content = content.trim_end().strip_suffix("</div>").unwrap_or(content);
@@ -290,6 +374,7 @@ fn record(card: &str, options: &ReadOptions) -> Result<Record> {
         canvas: None,
         time: Some(local.moment(options)?),
         conversation: details,
+        before: 0,
     })
 }
 
@@ -352,7 +437,7 @@ impl LocalTime {
     /// Reads a time such as `Jul 25, 2026, 11:07:57 PM PDT` or `25.07.2026, 23:07:57 MESZ`.
     fn of(text: &str) -> Option<Self> {
         let colon = text.find(':')?;
-        let begin = text[..colon].rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+        let begin = text[..colon].trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
         let clock = text[begin..].split([' ', ',']).next()?;
         let numbers: Option<Vec<i8>> = clock.split(':').map(|number| number.parse().ok()).collect();
         let &[hour, minute, second] = &numbers?[..] else { return None };

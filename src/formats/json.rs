@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
+    message_lists::MessageLists,
     reader::{EarlierFiles, Found, ReadOptions, Reader, ValueReader},
     source::SourceFile,
 };
@@ -29,6 +30,8 @@ pub(super) enum JsonShape {
     Elements,
     /// A list is one value.
     Lists,
+    /// Each message of a chat is a value, with the fields of the chat: these must come before the messages.
+    Messages(&'static [&'static str]),
     /// Lines that a program writes while it works. Nobody can mend one that was torn, so it is left out with a note.
     Log,
 }
@@ -56,7 +59,7 @@ impl Reader for JsonReader {
             Ok(head) if is_log || has_lines(head) => {
                 Box::new(Lines::new(file).map(move |line| Ok(line?.into_piece(max_memory))))
             }
-            Ok(_) => Box::new(Values::new(file, shape == JsonShape::Lists, max_memory)),
+            Ok(_) => Box::new(Values::new(file, shape, max_memory)),
         };
         let values = (self.values)(&self.options);
         let earlier = &mut self.earlier;
@@ -239,6 +242,7 @@ struct Values<'f> {
     max_memory: Option<usize>,
     /// Whether a list is one value.
     whole_lists: bool,
+    messages: Option<MessageLists>,
     is_in_list: bool,
     number: u64,
     /// Whether a fault ended the file.
@@ -246,14 +250,22 @@ struct Values<'f> {
 }
 
 impl<'f> Values<'f> {
-    fn new(file: SourceFile<'f>, whole_lists: bool, max_memory: Option<usize>) -> Self {
+    fn new(file: SourceFile<'f>, shape: JsonShape, max_memory: Option<usize>) -> Self {
+        let whole_lists = shape == JsonShape::Lists;
+        let messages = match shape {
+            JsonShape::Messages(needed) => Some(MessageLists::new(needed, max_memory)),
+            _ => None,
+        };
         let name = file.name.clone();
         let memory = ValueMemory::new(max_memory);
         let bytes = Counted { bytes: file.into_bytes(), line: 0, bytes_read: 0, memory };
-        Values { name, bytes, max_memory, whole_lists, is_in_list: false, number: 0, has_ended: false }
+        Values { name, bytes, max_memory, whole_lists, messages, is_in_list: false, number: 0, has_ended: false }
     }
 
     fn next_value(&mut self) -> std::result::Result<Option<Value>, String> {
+        if let Some(messages) = &mut self.messages {
+            return messages.next_value(&mut self.bytes);
+        }
         loop {
             let Some(byte) = self.bytes.peek().map_err(|error| error.to_string())? else {
                 return if self.is_in_list { Err("EOF while parsing a list".to_owned()) } else { Ok(None) };
@@ -303,17 +315,17 @@ impl Iterator for Values<'_> {
 }
 
 /// Bytes that are counted. serde_json asks for one at a time, so the position is that of the JSON that was parsed.
-struct Counted<'f> {
+pub(super) struct Counted<'f> {
     bytes: Box<dyn BufRead + 'f>,
     /// Number of line feeds.
     line: u64,
     bytes_read: u64,
-    memory: ValueMemory,
+    pub(super) memory: ValueMemory,
 }
 
 impl Counted<'_> {
     /// Skips white space, and returns the next byte without reading it.
-    fn peek(&mut self) -> io::Result<Option<u8>> {
+    pub(super) fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.bytes.fill_buf()?.first().copied() {
                 Some(byte) if byte.is_ascii_whitespace() => {
@@ -325,7 +337,12 @@ impl Counted<'_> {
         }
     }
 
-    fn skip_byte(&mut self) {
+    /// Returns the next byte, be it white space, without reading it.
+    pub(super) fn next_byte(&mut self) -> io::Result<Option<u8>> {
+        Ok(self.bytes.fill_buf()?.first().copied())
+    }
+
+    pub(super) fn skip_byte(&mut self) {
         self.bytes.consume(1);
         self.bytes_read += 1;
     }
@@ -358,6 +375,10 @@ impl ValueMemory {
         ValueMemory { max, left: max, counts_collections, is_in_text: false, is_escaped: false }
     }
 
+    pub(super) fn taken(&self) -> usize {
+        self.max - self.left
+    }
+
     /// Counts a part of the text.
     ///
     /// # Errors
@@ -376,7 +397,9 @@ impl ValueMemory {
             }
         }
         let left = self.left.checked_sub(taken);
-        self.left = left.ok_or_else(|| io::Error::other(format!("a value that takes more than {} bytes", self.max)))?;
+        self.left = left.ok_or_else(|| {
+            io::Error::other(format!("a value that takes more than {} bytes of memory: divide the file", self.max))
+        })?;
         Ok(())
     }
 }

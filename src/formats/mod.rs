@@ -32,6 +32,7 @@ mod irc;
 mod json;
 mod langgraph;
 mod mail;
+mod message_lists;
 mod opencode;
 mod own;
 mod place;

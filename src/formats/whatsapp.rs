@@ -1,7 +1,8 @@
 //! WhatsApp's export of a chat, `_chat.txt` (iOS) or `WhatsApp Chat with NAME.txt` (Android).
 //!
 //! A line with a date begins a message, and lines without one continue it. The order of day and month is that of the phone:
-//! messages wait until a date is of one order alone, or for the end of the file. Times have no zone.
+//! messages wait until a date is of one order alone, or for the end of the file. A file that does not tell has the day first,
+//! or the month if its times are written as in the United States. Times have no zone.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +15,7 @@ use super::{
     sample::Sample,
     source::SourceFile,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Marks what the program wrote: on iOS a line of its own, and the mark of a picture or of an edit within a message.
 const MARK: char = '\u{200e}';
@@ -44,6 +45,8 @@ struct Head<'l> {
     date: [u16; 3],
     /// Hour, minute and second.
     time: [i8; 3],
+    /// Whether the date and the time are written as in the United States alone: `1/5/23, 3:45 PM`.
+    is_american: bool,
     rest: &'l str,
 }
 
@@ -72,10 +75,12 @@ impl Reader for WhatsApp {
             waiting: VecDeque::new(),
             order: None,
             stamps: Vec::new(),
+            is_american: false,
             counts: HashMap::new(),
             notes: Vec::new(),
             is_of_person: false,
             has_ended: false,
+            failed: None,
         })
     }
 }
@@ -90,12 +95,15 @@ struct Chat<'f> {
     order: Option<Order>,
     /// Those of all messages, the program's included, until the order is known.
     stamps: Vec<Stamp>,
+    is_american: bool,
     /// How many messages of one person and time there were.
     counts: HashMap<(Stamp, String), usize>,
     notes: Vec<String>,
     /// Whether the last message is of a person.
     is_of_person: bool,
     has_ended: bool,
+    /// Why the file ended.
+    failed: Option<Error>,
 }
 
 impl Iterator for Chat<'_> {
@@ -109,21 +117,19 @@ impl Iterator for Chat<'_> {
             {
                 return self.waiting.pop_front().map(|entry| Ok(self.found(entry, order)));
             }
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
             if self.has_ended {
                 let notes = std::mem::take(&mut self.notes);
                 return (!notes.is_empty()).then(|| Ok(Found { notes, ..Found::default() }));
             }
             match self.lines.next() {
                 Some(Ok(line)) => self.take(line),
-                Some(Err(error)) => {
+                read => {
                     self.has_ended = true;
-                    self.order.get_or_insert(Order::DayMonthYear);
-                    self.waiting.clear();
-                    return Some(Err(error));
-                }
-                None => {
-                    self.has_ended = true;
-                    self.order.get_or_insert_with(|| Order::of(&self.stamps));
+                    self.failed = read.and_then(Result::err);
+                    self.order = self.order.or_else(|| Some(self.likely_order()));
                 }
             }
         }
@@ -142,6 +148,7 @@ impl Chat<'_> {
             Some(head) => {
                 let said = head.rest.split_once(": ").filter(|(name, _)| !name.starts_with(MARK));
                 self.is_of_person = said.is_some();
+                self.is_american |= head.is_american;
                 let stamp = (head.date, head.time);
                 self.order = self.order.or_else(|| Order::certain(&head.date));
                 match self.order {
@@ -167,6 +174,25 @@ impl Chat<'_> {
                 (last.line, last.bytes_read) = (line.number, line.bytes_read);
             }
             None => {}
+        }
+    }
+
+    /// Finds the order of a file in which each date exists in both: the one in which fewer messages are older than the one before
+    /// them, or else the one of the region.
+    fn likely_order(&mut self) -> Order {
+        let steps_back = |order: Order| {
+            let times: Option<Vec<DateTime>> = self.stamps.iter().map(|stamp| order.local(stamp)).collect();
+            times.map_or(usize::MAX, |times| times.windows(2).filter(|pair| pair[1] < pair[0]).count())
+        };
+        let (day_first, month_first) = (steps_back(Order::DayMonthYear), steps_back(Order::MonthDayYear));
+        let differs = |(date, _): &Stamp| date[0] != date[1];
+        if day_first == month_first && !self.is_american && self.stamps.iter().any(differs) {
+            self.notes.push("no date tells whether day or month is first: the day was taken".to_owned());
+        }
+        if month_first < day_first || month_first == day_first && self.is_american {
+            Order::MonthDayYear
+        } else {
+            Order::DayMonthYear
         }
     }
 
@@ -220,7 +246,11 @@ impl<'l> Head<'l> {
             None => hour,
         };
         let time = [hour.try_into().ok()?, minute.try_into().ok()?, second.try_into().ok()?];
-        Some(Head { date, time, rest })
+        let is_american = (stamp.contains("AM") || stamp.contains("PM"))
+            && stamp.contains('/')
+            && !stamp.starts_with('0')
+            && date[2] < 100;
+        Some(Head { date, time, is_american, rest })
     }
 }
 
@@ -248,17 +278,6 @@ impl Order {
             [..=12, (13..), _] => Some(Order::MonthDayYear),
             _ => None,
         }
-    }
-
-    /// Finds the order of a file in which each date exists in both: the one in which the fewest messages are older than the one
-    /// before them.
-    fn of(stamps: &[Stamp]) -> Self {
-        let steps_back = |order: Order| {
-            let times: Option<Vec<DateTime>> = stamps.iter().map(|stamp| order.local(stamp)).collect();
-            times.map_or(usize::MAX, |times| times.windows(2).filter(|pair| pair[1] < pair[0]).count())
-        };
-        let is_month_first = steps_back(Order::MonthDayYear) < steps_back(Order::DayMonthYear);
-        if is_month_first { Order::MonthDayYear } else { Order::DayMonthYear }
     }
 
     fn local(self, (date, time): &Stamp) -> Option<DateTime> {

@@ -33,6 +33,7 @@ pub(super) fn join_sessions<T, K: Eq + Hash>(
     is_odds: bool,
     key: impl Fn(&T) -> K,
     hit: impl Fn(&mut T) -> &mut Hit,
+    hit_of: impl Fn(&T) -> &Hit,
 ) -> Vec<T> {
     let mut at: HashMap<K, usize> = HashMap::new();
     let mut sessions: Vec<(T, f64)> = Vec::new();
@@ -56,6 +57,8 @@ pub(super) fn join_sessions<T, K: Eq + Hash>(
         }
         // A stable sort: of equal ones, that with the better message stays first.
         sessions.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        // A session that only repeats others stays behind them, however many messages it repeats.
+        sessions.sort_by_key(|(best, _)| hit_of(best).is_last());
     }
     sessions.into_iter().map(|(best, _)| best).collect()
 }

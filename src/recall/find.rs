@@ -103,7 +103,10 @@ pub(crate) fn find_hits(
             return Err(full);
         }
         let limit = Depth::most_hits(options, messages);
-        if chosen.len() >= options.k && options.k <= limit || found.is_exhaustive || found.cut_short {
+        // Near-duplicates are hits if nothing else is among as many candidates as they are looked for in.
+        let others = chosen.iter().filter(|chosen| !chosen.hit.is_last()).count();
+        let is_enough = chosen.len() >= options.k && (others >= options.k || messages >= DUPLICATE_DEPTH);
+        if is_enough && options.k <= limit || found.is_exhaustive || found.cut_short {
             let mut hits = choice.order(chosen)?;
             let (question, rarity) = (prepared.query.text.as_str(), &found.word_rarity);
             // The scores of the other strategies, and of sessions, do not tell how well one message answers.
@@ -351,7 +354,7 @@ impl<S: Searcher> Choice<'_, S> {
             Unit::Session => {
                 let is_odds = self.options.strategy == RankingStrategy::Hybrid;
                 let key = |chosen: &Chosen| (origin(chosen), chosen.hit.message.session.clone());
-                let mut sessions = join_sessions(chosen, is_odds, key, |chosen| &mut chosen.hit);
+                let mut sessions = join_sessions(chosen, is_odds, key, |chosen| &mut chosen.hit, |chosen| &chosen.hit);
                 sessions.truncate(most);
                 Ok(sessions)
             }

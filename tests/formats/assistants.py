@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import escape
 
 from talk import ANY, json_lines, json_text, stamp
@@ -120,33 +120,70 @@ def html(talk, pieces):
     return talk.rng.choice(["", "\n"]).join(parts)
 
 
+# Of each language: the product, the words before a prompt, how a time is written in HTML, and the offset of its zone in hours.
+LANGUAGES = [
+    ("German", "Gemini-Apps", "Eingegebener Prompt: ", lambda at: f"{at:%d.%m.%Y, %H:%M:%S} MEZ", 1),
+    ("French", "Applications Gemini", "Prompt\u00a0: ", lambda at: f"{at.day} {FRENCH[at.month - 1]} {at:%Y, %H:%M:%S} CET", 1),
+    ("Japanese", "Gemini アプリ", "送信したメッセージ: ", lambda at: f"{at:%Y/%m/%d %H:%M:%S} JST", 9),
+]
+ENGLISH = ("English", "Gemini Apps", "Prompted ", lambda at: f"{at:%b} {at.day}, {at:%Y}, {at.hour % 12 or 12}:{at:%M:%S}\u202f{at:%p} PDT", -7)
+FRENCH = "janv. févr. mars avr. mai juin juil. août sept. oct. nov. déc.".split()
+
+
+def card(record, product, time):
+    """Writes a record as the HTML of Takeout has it."""
+    lines = [escape(line, quote=False).replace(" ", "&nbsp;", 1) for line in record["title"].split("\n")]
+    for subtitle in record.get("subtitles", []):
+        if "Attached" in subtitle["name"]:
+            lines.append(escape(subtitle["name"]))
+        elif subtitle["name"].startswith("- "):
+            lines.append(f'-&nbsp;<a href="{subtitle["url"]}">{subtitle["url"]}</a>')
+    answers = "".join(item["html"] for item in record.get("safeHtmlItem", []))
+    details = "".join(f'<b>Details:</b><br>From: <a href="{one["url"]}">{one["url"]}</a><br>' for one in record.get("details", []))
+    cell = '<div class="content-cell mdl-cell mdl-cell--{}-col mdl-typography--{}">{}</div>'.format
+    return (
+        '<div class="outer-cell mdl-cell mdl-cell--12-col mdl-shadow--2dp"><div class="mdl-grid"><div class="header-cell mdl-cell mdl-cell--12-col">'
+        f'<p class="mdl-typography--title">{product}<br></p></div>' + cell(6, "body-1", "<br>".join([*lines, time, answers]))
+        + cell(6, "body-1 mdl-typography--text-right", "") + cell(12, "caption", f"<b>Products:</b><br>&emsp;{product}<br>{details}") + "</div></div>"
+    )
+
+
 def gemini_takeout(talk):
-    """`MyActivity.json`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts. English and German."""
-    german = talk.maybe(0.2)
-    talk.version = "German" if german else "English"
-    product = "Gemini-Apps" if german else "Gemini Apps"
-    start = "Eingegebener Prompt: " if german else "Prompted "
+    """`MyActivity.json` or `.html`: newest first; prompts with answers, drafts, files and Gems, and records that are no prompts, in some languages."""
+    language, product, start, written, hours = talk.rng.choice(LANGUAGES) if talk.maybe(0.4) else ENGLISH
+    english, named, is_html = language == "English", talk.maybe(0.3), talk.maybe(0.4)
+    talk.version = f"{language}, HTML" if is_html else language
+    # The oldest are last, and are stored last if they were cut off before.
+    talk.keeps_order = False
     records, group, last = [], 0, None
     for _ in range(talk.rng.randrange(1, 15)):
         talk.clock += timedelta(minutes=talk.rng.choice([0, 1, 10, 59, 61, 600]))
-        time = stamp(talk.tick(30))
+        talk.tick(30)
+        if is_html:
+            talk.clock = talk.clock.replace(microsecond=0)
+        time = stamp(talk.clock)
         record = {"header": product, "title": "", "time": time, "products": [product], "activityControls": [f"{product} Activity"]}
         records.insert(0, record)
         kind = talk.rng.randrange(10)
-        if kind == 0 and not german:
+        if kind == 0 and english:
             record["title"] = talk.rng.choice(["Used an Assistant feature", "Selected preferred draft", "Gave feedback: Good response"])
             continue
-        if kind == 1 and not german:
+        if kind == 1 and english:
             canvas = talk.text()
             record.update(title="Created Gemini Canvas titled Boats", subtitles=[{"name": canvas}])
             talk.leave_open(canvas)
             continue
-        if last and talk.clock - last > timedelta(hours=1):
+        if named:
+            # Newer exports name the conversation.
+            group = group if last and talk.maybe(0.7) else f"{talk.session}x{talk.count}".replace("-", "")
+            record["details"] = [{"name": "From", "url": f"https://gemini.google.com/app/{group}"}]
+        elif last and talk.clock - last > timedelta(hours=1):
             group += 1
         last = talk.clock
         prompt = talk.text()
         record["title"] = start + prompt
-        talk.say("user", prompt, time, session=f"?{group}")
+        session = group if named else f"?{group}"
+        talk.say("user", prompt, time, session=session)
         if kind == 2:
             name = f"{talk.mark()}.png"
             record.update(subtitles=[{"name": "Attached 1 file."}, {"name": f"-  {name}", "url": name}], imageFile=name)
@@ -160,7 +197,11 @@ def gemini_takeout(talk):
                 draft = talk.line()
                 record["safeHtmlItem"].append({"html": html(talk, [draft])})
                 talk.leave_open(draft)
-            talk.say("assistant", pieces, time, session=f"?{group}")
+            talk.say("assistant", pieces, time, session=session)
+    if is_html:
+        at = lambda record: datetime.fromisoformat(record["time"].replace("Z", "+00:00")) + timedelta(hours=hours)
+        cards = "".join(card(record, product, written(at(record))) for record in records)
+        return {"/MyActivity.html": f"<html><head><title>My Activity History</title></head><body><div class=\"mdl-grid\">{cards}</div></body></html>"}
     return {"/MyActivity.json": json_text(talk, records)}
 
 

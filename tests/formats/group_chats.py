@@ -90,7 +90,8 @@ def whatsapp(talk):
         else:
             add(who, text)
             talk.say("user", text, now(), session="?", name=name)
-    if early:
+    # In the United States, the form of the time tells, too.
+    if early and not re.fullmatch(r"\{m\}/\{d\}/\{yy\}, .*\{AM\}", shape):
         talk.may_be_cut = False
         talk.clock = talk.clock.replace(day=talk.rng.randrange(13, 27)) + timedelta(days=62)
         system("Ada Lovelace left")
@@ -262,6 +263,8 @@ def discord(talk):
         files[name] = json_text(talk, {"guild": guild, "channel": channel, "dateRange": {"after": None, "before": None}, "exportedAt": iso(talk.clock),
                                        "messages": list(messages), "messageCount": len(messages)})
         messages.clear()
+        # What an earlier part lacked because it was cut is stored after a later one.
+        talk.keeps_order = len(files) == 1
 
     for count in range(talk.rng.randrange(1, 25)):
         time, text, who = talk.tick(9_000), talk.text(), talk.rng.choice(["ada", "charles", "helper"])

@@ -177,13 +177,13 @@ def main():
     listed("discord.json", lambda number, clock, text: {
         "id": str(number), "type": "Default", "timestamp": clock.isoformat(), "content": text,
         "author": {"id": str(number % 3), "name": speaker(number), "nickname": speaker(number)},
-    }, '{"guild": {"id": "1", "name": "Boats"}, "channel": {"id": "2", "name": "deck"}, "messages": [', "]}")
+    }, '{"guild": {"id": "1", "name": "Boats"}, "channel": {"id": "2", "name": "deck"}, "exportedAt": "2025-06-01T08:00:00Z", "messages": [', "]}")
     opencode()
     head = {"sessionId": "s1", "projectHash": "h", "startTime": "2025-01-20T08:00:00Z"}
     lines("gemini-cli.jsonl", lambda number, clock, text: json.dumps({
         "id": str(number), "type": "user" if is_user(number) else "gemini", "content": text, "timestamp": iso(clock),
     }), json.dumps(head) + "\n")
-    lines("aider.md", lambda number, _, text: f"#### {text}" if is_user(number) else text, "\n# aider chat started at 2025-01-20 08:00:00\n\n", "", "\n\n")
+    lines("aider.md", lambda number, _, text: f"#### {text}  " if is_user(number) else text, "\n# aider chat started at 2025-01-20 08:00:00\n\n", "", "\n\n")
     listed("zulip.json", lambda number, clock, text: {
         "id": number, "sender_full_name": speaker(number), "content": f"<p>{text}</p>", "timestamp": int(clock.timestamp()), "subject": "deck",
         "display_recipient": "boats", "type": "stream",
@@ -200,4 +200,5 @@ def main():
         print(path)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -27,6 +27,8 @@ class Talk:
         self.count = 0
         self.version = ""
         self.may_be_cut = True
+        # Whether messages that were cut off come after those that were not.
+        self.keeps_order = True
 
     def maybe(self, share=0.3):
         return self.rng.random() < share

@@ -1,7 +1,7 @@
 //! Chats between people, and histories without ids: what the counters in `tests/formats` found.
 
 use mnemon::format::ReadOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{lines, read, read_as, read_file};
 
@@ -39,6 +39,108 @@ fn whatsapp_writes_dates_in_the_form_of_each_region() {
     // The line of the program tells the order of day and month.
     let text = "6/7/25, 23:42 - Ada: Late.\n8/20/25, 10:00 - Ada left\n";
     assert_eq!(said("whatsapp", text), [row("Ada", "Late.", "2025-06-07T23:42:00Z")]);
+    // Of a chat in which nothing tells, the day is first, but in the United States. Two days tell by their order.
+    let note = "no date tells whether day or month is first";
+    for (text, time, is_noted) in [
+        ("6/7/25, 23:42 - Ada: Late.\n", "2025-07-06T23:42:00Z", true),
+        ("06/07/25, 11:42 pm - Ada: Late.\n", "2025-07-06T23:42:00Z", true),
+        ("6/7/25, 11:42\u{202f}PM - Ada: Late.\n", "2025-06-07T23:42:00Z", false),
+        ("[6/7/25, 11:42:00 PM] Ada: Late.\n", "2025-06-07T23:42:00Z", false),
+        ("7/7/25, 23:42 - Ada: Late.\n", "2025-07-07T23:42:00Z", false),
+        ("6/7/25, 23:42 - Ada: Late.\n7/1/25, 10:00 - Ada left\n", "2025-06-07T23:42:00Z", false),
+    ] {
+        let read = read_as("whatsapp", text, ReadOptions::default());
+        assert_eq!(read.messages[0].1.created_at.unwrap().to_string(), time, "{text}");
+        assert_eq!(read.notes.iter().any(|told| told.contains(note)), is_noted, "{text}: {:?}", read.notes);
+    }
+}
+
+/// Chats whose messages are read one by one, so that a limit of memory is that of one message.
+#[test]
+fn chats_of_any_length_are_read_within_little_memory() {
+    let options = || ReadOptions { max_memory: Some(64 << 10), ..ReadOptions::default() };
+    let telegram = |at: usize| json!({"id": at, "type": "message", "date": "2025-01-05T15:45:00", "from": "Ada", "text": ["Is ", {"type": "bold", "text": at.to_string()}]});
+    let discord = |at: usize| json!({"id": at.to_string(), "type": "Default", "timestamp": "2025-01-05T15:45:00Z", "content": at.to_string(), "author": {"name": "Ada"}});
+    let zulip = |at: usize| json!({"id": at, "sender_full_name": "Ada", "content": at.to_string(), "timestamp": 1_736_091_900, "subject": "deck", "display_recipient": "boats"});
+    let all =
+        |message: &dyn Fn(usize) -> Value| (0..5000).map(|at| message(at).to_string()).collect::<Vec<_>>().join(",\n");
+    for (format, text, session) in [
+        (
+            "telegram",
+            format!(
+                r#"{{"name": "Boats", "type": "private_group", "id": 7, "messages": [{}], "more": [1, {{}}]}}"#,
+                all(&telegram)
+            ),
+            "Boats (7)",
+        ),
+        (
+            "discord",
+            format!(
+                r#"{{"guild": {{"name": "Boats"}}, "channel": {{"name": "deck", "id": "2"}}, "exportedAt": "x", "messages": [{}], "messageCount": 5000}}"#,
+                all(&discord)
+            ),
+            "Boats/deck (2)",
+        ),
+        (
+            "zulip",
+            format!(r#"{{"result": "success", "found_newest": true, "anchor": 1.5e3, "messages": [{}]}}"#, all(&zulip)),
+            "boats/deck",
+        ),
+    ] {
+        let read = read_as(format, &text, options());
+        assert_eq!((read.errors.as_slice(), read.messages.len()), (&[] as &[String], 5000), "{format}");
+        assert!(read.messages.iter().all(|(_, message)| message.session == session), "{format}");
+        assert!(read.texts()[4999].ends_with("4999"), "{format}");
+        // What comes before the end of a torn file is read.
+        let torn = read_as(format, &text[..text.len() / 2], options());
+        assert!(torn.errors.len() == 1 && (2000..3000).contains(&torn.messages.len()), "{format}: {:?}", torn.errors);
+    }
+}
+
+/// A file says the same in whatever order its fields are, if a value may take enough memory.
+#[test]
+fn telegrams_chats_are_read_in_any_order_of_their_fields() {
+    let messages = r#""messages": [{"type": "service", "id": 1, "date": "2025-01-05T15:45:00"}, {"type": "message", "id": -2, "date": "2025-01-05T15:46:00", "from": null, "text": "Oak?"}]"#;
+    let chat = |name: &str| {
+        format!(r#"{{ "name" : "{name}" , "type":"private_group","id":7,"photo":null,"n":[-1.5e3,true], {messages} }}"#)
+    };
+    let empty = r#"{"name": "Empty", "type": "private_group", "id": 8, "messages": []}"#;
+    let long = "x".repeat(100_000);
+    for (text, sessions) in [
+        (chat("Boats"), vec!["Boats (7)"]),
+        (format!(r#"{{{messages}, "name": "Boats", "id": 7, "type": "private_group"}}"#), vec!["Boats (7)"]),
+        (
+            format!(r#"{{"about": "{long}", "name": "Boats", "id": 7, "type": "private_group", {messages}}}"#),
+            vec!["Boats (7)"],
+        ),
+        (
+            format!(
+                r#"{{"about": "x", "contacts": {{"list": [{{"type": "message"}}]}}, "chats": {{"about": "y", "list": [{empty}, {}, {}]}}, "left_chats": {{"list": [{}]}}, "z": 1}}"#,
+                chat("A"),
+                chat("B"),
+                chat("C")
+            ),
+            vec!["A (7)", "B (7)", "C (7)"],
+        ),
+        (format!("[{},\n{}]", chat("A"), chat("B")), vec!["A (7)", "B (7)"]),
+    ] {
+        let read = read_as("telegram", &text, ReadOptions::default());
+        assert_eq!(read.errors, Vec::<String>::new(), "{text:.200}");
+        let found: Vec<(&str, String)> =
+            read.messages.iter().map(|(_, message)| (&*message.session, message.text())).collect();
+        let expected: Vec<(&str, String)> = sessions.into_iter().map(|session| (session, "Oak?".to_owned())).collect();
+        assert_eq!(found, expected, "{text:.200}");
+    }
+    for (text, error) in [
+        (empty.to_owned(), "telegram"),
+        (r#"{"type" 1}"#.to_owned(), "expected `:`"),
+        (format!(r#"{{"type": {}}}"#, "1".repeat(2000)), "too many digits"),
+        (r#"{"type": "a", "messages": [1x]}"#.to_owned(), "trailing characters"),
+        (format!("{}1", r#"{"chats":"#.repeat(200)), "recursion limit"),
+    ] {
+        let read = read_as("telegram", &text, ReadOptions::default());
+        assert!(read.errors.len() == 1 && read.errors[0].contains(error), "{text:.100}: {:?}", read.errors);
+    }
 }
 
 /// A file that was cut within a message, and the whole one, give the message the same id.
@@ -63,6 +165,11 @@ fn half_a_message_of_a_torn_file_is_replaced_by_the_whole() {
     assert_eq!(said("whatsapp", torn), [row("Ada", "Is the keel oiled?", "2023-01-25T15:45:00Z")]);
     let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Is the keel oi";
     assert_eq!(read_as("aider", torn, ReadOptions::default()).said(), [("user", "Is the keel oi".to_owned())]);
+    // Half of a line without words, and of what stands for a prompt without any.
+    for torn in ["#### Oil it.  \n####  ", "#### Oil it.  \n\n#### <bla", "#### Oil it.  \n\n#### /ru"] {
+        let torn = format!("# aider chat started at 2025-01-25 15:45:00\n\n{torn}");
+        assert_eq!(read_as("aider", &torn, ReadOptions::default()).texts(), ["Oil it."], "{torn}");
+    }
     let torn = "# aider chat started at 2025-01-25 15:45:00\n\n#### Oil it.  \n\nDone.\n\n# aider chat st";
     assert_eq!(read_as("aider", torn, ReadOptions::default()).texts(), ["Oil it.", "Done."]);
     let torn = "From ada@x Sat Jan 25 15:45:00 2025\nFrom: ada@x.test\nSubject: The keel\nDate: Sat, 25 Jan";

@@ -133,3 +133,96 @@ fn sessions_end_with_a_pause_however_long_the_activity_is() {
         }
     }
 }
+
+#[test]
+fn a_small_file_in_any_language_has_its_prompts() {
+    let record = |header: &str, title: &str, answer: Option<&str>| {
+        let mut record =
+            json!({"header": header, "title": title, "time": "2026-01-01T10:00:00Z", "products": [header]});
+        if let Some(answer) = answer {
+            record["safeHtmlItem"] = json!([{"html": format!("<p>{answer}</p>")}]);
+        }
+        record
+    };
+    for (header, words) in [
+        ("Gemini Apps", "Prompted "),
+        ("Gemini-Apps", "Eingegebener Prompt: "),
+        ("Applications Gemini", "Prompt\u{a0}: "),
+        ("Gemini アプリ", "送信したメッセージ: "),
+        ("Aplicaciones de Gemini", "Has dicho: "),
+    ] {
+        let records = json!([
+            record(header, &format!("{words}Oak?"), None),
+            record(header, &format!("{words}Pine?"), Some("Yes."))
+        ]);
+        assert_eq!(read(&records.to_string()).texts(), ["Pine?", "Yes.", "Oak?"], "{header}");
+        let html = page(&[card(header, &format!("{words}Pine?<br>09.11.2025, 18:46:05 MEZ<br><p>Yes.</p>"), "")]);
+        assert_eq!(read(&html).texts(), ["Pine?", "Yes."], "{header}");
+    }
+    // Of two languages in a file, as the account's was changed.
+    let both = json!([
+        record("Gemini Apps", "Prompted Oak?", None),
+        record("Gemini-Apps", "Eingegebener Prompt: Pine?", Some("Yes."))
+    ]);
+    assert_eq!(read(&both.to_string()).texts(), ["Pine?", "Yes.", "Oak?"]);
+    // A language that is not known: the prompt of an answer is stored with the words before it.
+    let unknown =
+        json!([record("Gemini-apper", "Du skrev: Eik?", None), record("Gemini-apper", "Du skrev: Furu?", Some("Ja."))]);
+    let said = read(&unknown.to_string());
+    assert_eq!(said.texts(), ["Du skrev: Furu?", "Ja."]);
+    let notes = ["of a language that is not known", "\"Du skrev: Eik?\" is no prompt"];
+    assert!(notes.iter().all(|note| said.notes.iter().any(|told| told.contains(note))), "{:?}", said.notes);
+    // Its words are learned from enough answers, also where it has no spaces.
+    for words in ["Du skrev: ", "已提示：", "Du skrev: ¿"] {
+        let records: Vec<Value> =
+            (0..12).map(|at| record("Gemini", &format!("{words}{at}"), (at > 1).then_some("Ja."))).collect();
+        assert_eq!(read(&json!(records).to_string()).texts()[..2], ["11", "Ja."], "{words}");
+    }
+    // A conversation's address is in `titleUrl`, or among the details.
+    let mut named = record("Gemini Apps", "Prompted Oak?", Some("Yes."));
+    named["details"] = json!([{"name": "From", "url": "https://gemini.google.com/app/0ab1"}]);
+    assert_eq!(read(&json!([named]).to_string()).messages[0].1.session, "0ab1");
+}
+
+/// The oldest prompts of an export are missing in a later one, or in one that was cut: the others have the ids that they had.
+#[test]
+fn a_shorter_export_repeats_the_ids() {
+    let record = |minute: usize, name: Option<&str>| {
+        json!({"header": "Gemini", "title": format!("Prompted {minute}"), "time": format!("2026-01-01T10:{minute:02}:00Z"),
+            "details": name.map(|name| json!([{"url": format!("https://gemini.google.com/app/{name}")}]))})
+    };
+    let ids = |records: &[Value]| -> Vec<(String, String)> {
+        let said = read(&json!(records).to_string());
+        said.messages.iter().map(|(_, message)| (message.id.clone(), message.text())).collect()
+    };
+    // Two of one time.
+    let records: Vec<Value> = [40, 30, 30, 20].map(|minute| record(minute, None)).to_vec();
+    let (all, fewer) = (ids(&records), ids(&records[..3]));
+    assert_eq!(all[1..], fewer);
+    assert_eq!(std::collections::HashSet::<_>::from_iter(&all).len(), 4);
+    // A canvas between two prompts makes no session of both.
+    let canvas = json!({"header": "Gemini", "title": "Created Gemini Canvas titled Boats", "subtitles": [{"name": "A boat"}], "time": "2026-01-01T09:30:00Z"});
+    let earlier = json!({"header": "Gemini", "title": "Prompted Oak?", "time": "2026-01-01T08:50:00Z"});
+    let said = read(&json!([record(0, None), canvas, earlier]).to_string());
+    let sessions: Vec<&str> = said.messages.iter().map(|(_, message)| &*message.session).collect();
+    assert_eq!(said.texts(), ["A boat", "0", "Oak?"]);
+    assert!(sessions[0] == sessions[1] && sessions[1] != sessions[2], "{sessions:?}");
+    // A conversation is in its order, however long its pauses are.
+    let records: Vec<Value> =
+        [("a", 50), ("b", 40), ("a", 30), ("a", 20)].map(|(name, at)| record(at, Some(name))).to_vec();
+    let said = read(&json!(records).to_string());
+    assert_eq!(said.texts(), ["20", "30", "50", "40"]);
+}
+
+/// The last record of a file that was cut, wherever: its time might be another one.
+#[test]
+fn a_record_that_was_cut_off_is_left_out() {
+    let whole = card("Gemini-Apps", "Eingegebener Prompt: Eiche?<br>09.11.2025, 18:46:05 MEZ<br><p>Ja.</p>", "");
+    let first = card("Gemini-Apps", "Eingegebener Prompt: Kiefer？:?<br>09.11.2025, 18:47:05 MEZ<br><p>Nein.</p>", "");
+    let content = whole.find("</div><div class=\"content-cell").unwrap();
+    for end in (0..=content).filter(|end| whole.is_char_boundary(*end)) {
+        let said = read(&format!("<html>{first}{}", &whole[..end]));
+        assert_eq!(said.texts(), ["Kiefer？:?", "Nein."], "{end}");
+    }
+    assert_eq!(read(&format!("<html>{first}{whole}")).texts(), ["Eiche?", "Ja.", "Kiefer？:?", "Nein."]);
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mnemon::{BufferLimits, Engine, Message, PerPartTokenCounter, Query, RankingStrategy, VectorBlock};
+use mnemon::{BufferLimits, Engine, Message, PerPartTokenCounter, Query, RankingStrategy, Unit, VectorBlock};
 
 use super::{SPACE, Terse, delete, filled, ids, put, recall};
 use crate::support::{Db, Hashing, message, namespace};
@@ -39,6 +39,25 @@ fn a_near_duplicate_is_ranked_after_all_others() {
         assert!(
             recall(&engine, by_terms(first).keep_duplicates()).iter().all(|hit| hit.breakdown.duplicate_of.is_none())
         );
+    }
+}
+
+/// Also where a search for a few hits finds nothing but near-duplicates, and where whole sessions are.
+#[test]
+fn near_duplicates_come_after_others_in_each_strategy_and_unit() {
+    let copies = (0..60).map(|at| message(&format!("copy {at}"), "the red bike is in the garage"));
+    let others = ["a red boat", "the red kite", "red paint"].map(|text| message(text, text));
+    let each_in_a_session = |message: Message| Message { session: message.id.clone(), ..message };
+    let (_db, engine) = filled(copies.chain(others).map(each_in_a_session).collect());
+    for strategy in [RankingStrategy::Hybrid, RankingStrategy::Dense, RankingStrategy::Lexical] {
+        for unit in [Unit::Message, Unit::Session, Unit::Turn] {
+            let query = || Query::new("the red bike is in the garage").strategy(strategy).unit(unit).k(4);
+            let hits = recall(&engine, query());
+            let copies = hits.iter().filter(|hit| hit.message.id.starts_with("copy"));
+            assert_eq!(copies.count(), 1, "{strategy:?} {unit}: {:?}", ids(&hits));
+            let hits = recall(&engine, query().keep_duplicates());
+            assert!(hits.iter().all(|hit| hit.message.id.starts_with("copy")), "{strategy:?} {unit}: {:?}", ids(&hits));
+        }
     }
 }
 
