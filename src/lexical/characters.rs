@@ -34,7 +34,13 @@ pub(super) fn kind(c: char, current: Kind) -> Kind {
 /// Returns true for letters of Han, Hiragana, Katakana, Thai, Lao, Myanmar and Khmer, which need a dictionary to be cut
 /// into words; and of Hangul, whose words have spaces between them but particles attached: "학교" must be found in
 /// "학교에서". False for digits and punctuation of these scripts.
+#[inline]
 pub(crate) fn is_unspaced(c: char) -> bool {
+    // Nearly all letters are below these.
+    c >= '\u{0E01}' && is_of_unspaced_script(c)
+}
+
+fn is_of_unspaced_script(c: char) -> bool {
     matches!(u32::from(c),
         0x0E01..=0x0E3A | 0x0E40..=0x0E4E
         | 0x0E81..=0x0ECE | 0x0EDC..=0x0EDF

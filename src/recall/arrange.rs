@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    find::WIDENING,
     hit::Hit,
     options::QueryOptions,
     prepare::PreparedQuery,
@@ -28,39 +29,54 @@ const TURN_REACH: u64 = 64;
 
 /// Joins the messages of each session, given best first. If their scores are the logarithms of odds, a session's is that
 /// of the sum of its best.
+///
+/// The sessions of the first `at_once` messages come first, then the others of the first four times as many, and so on: so
+/// further messages change nothing of the first sessions.
 pub(super) fn join_sessions<T, K: Eq + Hash>(
     messages: Vec<T>,
+    at_once: usize,
     is_odds: bool,
     key: impl Fn(&T) -> K,
     hit: impl Fn(&mut T) -> &mut Hit,
-    hit_of: impl Fn(&T) -> &Hit,
 ) -> Vec<T> {
     let mut at: HashMap<K, usize> = HashMap::new();
-    let mut sessions: Vec<(T, f64)> = Vec::new();
-    for mut message in messages {
+    // The best message, the sum of odds, and whether the best one comes last.
+    let mut sessions: Vec<(T, f64, bool)> = Vec::new();
+    let place = |sessions: &mut [(T, f64, bool)]| {
+        if is_odds {
+            for (best, sum, _) in &mut *sessions {
+                hit(best).score = sum.ln() as f32;
+            }
+            // A stable sort: of equal ones, that with the better message stays first. A session that only repeats others stays
+            // behind them, however many messages it repeats.
+            sessions.sort_by(|(_, a, a_is_last), (_, b, b_is_last)| a_is_last.cmp(b_is_last).then(b.total_cmp(a)));
+        }
+    };
+    let (mut placed, mut next) = (0, at_once);
+    for (count, mut message) in messages.into_iter().enumerate() {
+        if count == next {
+            place(&mut sessions[placed..]);
+            (placed, next) = (sessions.len(), next.saturating_mul(WIDENING));
+        }
         let session = *at.entry(key(&message)).or_insert(sessions.len());
         let score = f64::from(hit(&mut message).score);
         match sessions.get_mut(session) {
-            None => sessions.push((message, score.exp())),
-            Some((best, sum)) => {
+            None => {
+                let is_last = hit(&mut message).is_last();
+                sessions.push((message, score.exp(), is_last));
+            }
+            Some((best, sum, _)) if session >= placed => {
                 let others = &mut hit(best).others;
                 if others.len() + 1 < BEST {
                     *sum += score.exp();
                     others.push(hit(&mut message).message.clone());
                 }
             }
+            Some(_) => {}
         }
     }
-    if is_odds {
-        for (best, sum) in &mut sessions {
-            hit(best).score = sum.ln() as f32;
-        }
-        // A stable sort: of equal ones, that with the better message stays first.
-        sessions.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-        // A session that only repeats others stays behind them, however many messages it repeats.
-        sessions.sort_by_key(|(best, _)| hit_of(best).is_last());
-    }
-    sessions.into_iter().map(|(best, _)| best).collect()
+    place(&mut sessions[placed..]);
+    sessions.into_iter().map(|(best, ..)| best).collect()
 }
 
 /// The position of a message among the namespaces that are asked.

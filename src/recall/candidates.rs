@@ -11,7 +11,7 @@ use mnemon_index::{Bitmap, Neighbor};
 use super::{
     namespace::{NamespaceIndex, SessionCursor},
     options::RankingStrategy,
-    pieces,
+    pieces::{self, Piece, PieceKind},
     prepare::PreparedQuery,
     rank::{Candidate, PieceEvidence},
     score_buffers::ScoreBuffers,
@@ -21,7 +21,14 @@ use super::{
 use crate::lexical::{Analyzer, Collection, Language, Scores};
 
 /// The most pieces of a query that are scored in one namespace.
-const MAX_SCORED: usize = 4;
+const MAX_SCORED: usize = 3;
+/// How many times fewer messages than the most important piece of a query each other piece nominates.
+const OTHER_PIECES: usize = 10;
+
+/// The number of messages that a piece of a query nominates; the most important one is the first.
+pub(super) fn share_of_piece(at: usize, count: usize) -> usize {
+    if at == 0 { count } else { count.div_ceil(OTHER_PIECES) }
+}
 
 /// The result of a search of the vectors.
 pub(super) struct Nearest<'a> {
@@ -137,12 +144,12 @@ impl Threshold {
 pub(super) struct ScoredPieces {
     /// Their positions, the most important first.
     pub(super) scored: Vec<usize>,
-    /// The statistics of all pieces.
+    /// The statistics of each piece by which these were chosen.
     bm25: Vec<Bm25Statistics>,
 }
 
 impl ScoredPieces {
-    /// Chooses the pieces by their words. Among several namespaces they are the first ones, as weights depend on all of these.
+    /// Chooses the pieces by their words. Among several namespaces they are all, as weights depend on all of these.
     pub(super) fn new(
         index: &NamespaceIndex,
         unindexed: &UnindexedMessages,
@@ -151,12 +158,17 @@ impl ScoredPieces {
         scores: &mut Scores,
     ) -> Self {
         let of_pieces = context.terms(index.language, query).pieces.clone();
-        let bm25: Vec<Bm25Statistics> =
-            of_pieces.iter().map(|terms| self::bm25(index, unindexed, terms, context, scores)).collect();
         if context.collection.is_some() {
+            let bm25 = vec![Bm25Statistics::default(); of_pieces.len()];
             return ScoredPieces { scored: (0..bm25.len()).collect(), bm25 };
         }
         let pieces: Vec<_> = query.pieces.iter().map(|piece| piece.piece.clone()).collect();
+        // What joined pieces say is not read.
+        let of_piece = |(piece, terms): (&Piece, &Vec<u64>)| match piece.kind {
+            PieceKind::Joined { .. } => Bm25Statistics::default(),
+            _ => self::bm25(index, unindexed, terms, context, scores),
+        };
+        let bm25: Vec<Bm25Statistics> = pieces.iter().zip(&of_pieces).map(of_piece).collect();
         let information: Vec<f32> = bm25.iter().map(Bm25Statistics::information).collect();
         let weights = pieces::weights(&pieces, &information);
         let mut scored: Vec<usize> = (0..bm25.len()).filter(|&at| weights[at] > 0.0).collect();
@@ -206,10 +218,14 @@ impl Gathering<'_> {
             bm25(index, unindexed, terms, context, scores)
         };
         let ScoredPieces { scored, bm25: pieces_bm25 } = &self.pieces;
+        let mut pieces = vec![PieceStatistics::default(); query.pieces.len()];
+        for (piece, bm25) in pieces.iter_mut().zip(pieces_bm25) {
+            piece.bm25 = bm25.clone();
+        }
         let mut pieces_scores: Vec<Scores> = Vec::new();
         for &at in scored {
             let mut of_piece = self.buffers.take();
-            score_terms(&of_pieces[at], &*context, &mut of_piece);
+            pieces[at].bm25 = score_terms(&of_pieces[at], &*context, &mut of_piece);
             pieces_scores.push(of_piece);
         }
         let of_whole = score_terms(&terms, &*context, &mut *scores);
@@ -227,8 +243,6 @@ impl Gathering<'_> {
             }
             false => (Vec::new(), vec![0.0; rows.len()]),
         };
-        let mut rest = &cosines[..];
-        let mut cursor = SessionCursor::default();
         let evidence = Evidence { index, query, scores, names: Names::new(&terms), origin: context.origin };
         let score = |document: u32| scores.get(first_unindexed + document);
         let of_unindexed = |document: u32| {
@@ -240,30 +254,29 @@ impl Gathering<'_> {
             };
             Candidate { pieces: pieces_scores.iter().map(in_piece).collect(), ..found }
         };
-        let mut candidates: Vec<Candidate> = Vec::with_capacity(messages.len());
-        for rows in &messages {
-            let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-            candidates.push(evidence.of_rows(rows.clone(), cosines, &mut cursor));
-        }
-        // One piece after the other, so that the scores of a piece stay in the processor's caches.
-        let mut pieces = vec![PieceStatistics::default(); query.pieces.len()];
-        for (piece, bm25) in pieces.iter_mut().zip(pieces_bm25) {
-            piece.bm25 = bm25.clone();
-        }
-        for (&at, scores) in scored.iter().zip(&pieces_scores) {
+        let mut pieces_cosines: Vec<Vec<f32>> = Vec::new();
+        for &at in scored {
             let vectors = &query.pieces[at].vectors;
             let of_sample = index.cosines(vectors, &sample.rows, |_| None);
             (pieces[at].mean, pieces[at].deviation) = mean_and_deviation(&of_sample);
-            let cosines = index.cosines(vectors, &rows, |_| None);
-            let (mut rest, mut cursor) = (&cosines[..], SessionCursor::default());
-            let evidence = Evidence { scores, names: Names::new(&[]), ..evidence.clone() };
-            for (candidate, rows) in candidates.iter_mut().zip(&messages) {
-                let cosines = rest.split_off(..rows.len()).expect("each row has a cosine");
-                let in_piece: PieceEvidence = evidence.of_rows(rows.clone(), cosines, &mut cursor).into();
+            pieces_cosines.push(index.cosines(vectors, &rows, |_| None));
+        }
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(messages.len());
+        let (mut end, mut cursor, mut neighbors) = (0, SessionCursor::default(), Vec::new());
+        for rows in &messages {
+            let at = end..end + rows.len();
+            end = at.end;
+            neighbors.clear();
+            neighbors.extend(evidence.neighbors(rows.start, &mut cursor));
+            let found = Found { rows, neighbors: &neighbors };
+            let mut candidate = evidence.of_rows(&found, &cosines[at.clone()]);
+            for (scores, cosines) in pieces_scores.iter().zip(&pieces_cosines) {
+                let in_piece = evidence.in_rows(&found, scores, &cosines[at.clone()]);
                 let is_first = candidate.pieces.is_empty();
                 candidate.cosine = if is_first { in_piece.cosine } else { candidate.cosine.max(in_piece.cosine) };
                 candidate.pieces.push(in_piece);
             }
+            candidates.push(candidate);
         }
         // As of a time at which a message was another one, its words are those of then.
         for found in &mut candidates {
@@ -320,8 +333,8 @@ impl Gathering<'_> {
         let mut by_terms = 0;
         let mut has_all_by_terms = true;
         if allowed.is_some() {
-            for scores in pieces {
-                let messages = index.best_by_terms(scores, count, is_allowed);
+            for (at, scores) in pieces.iter().enumerate() {
+                let messages = index.best_by_terms(scores, share_of_piece(at, count), is_allowed);
                 nominated.extend(messages.iter().map(|neighbor| neighbor.row));
             }
             let mut messages = index.best_by_terms(scores, count, is_allowed);
@@ -335,8 +348,8 @@ impl Gathering<'_> {
             by_terms = messages.len();
             has_all_by_terms = context.by_terms.retain(&mut messages, score, |neighbor| may_be_hit(neighbor.row));
         }
-        for scores in pieces {
-            messages.extend(index.best_by_terms(scores, count, |row| index.live(row).is_some()));
+        for (at, scores) in pieces.iter().enumerate() {
+            messages.extend(index.best_by_terms(scores, share_of_piece(at, count), |row| index.live(row).is_some()));
         }
         messages.sort_unstable_by_key(|neighbor| neighbor.row);
         messages.dedup_by_key(|neighbor| neighbor.row);
@@ -364,8 +377,13 @@ impl Gathering<'_> {
     }
 }
 
+/// The rows of a message that is a candidate, and those of each of its neighbors.
+struct Found<'a> {
+    rows: &'a Range<u32>,
+    neighbors: &'a [Range<u32>],
+}
+
 /// The sources of the evidence for the candidates of one namespace.
-#[derive(Clone)]
 struct Evidence<'a> {
     index: &'a NamespaceIndex,
     query: &'a PreparedQuery<'a>,
@@ -375,34 +393,54 @@ struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
-    fn of_rows(&self, rows: Range<u32>, cosines: &[f32], cursor: &mut SessionCursor<'a>) -> Candidate {
-        let Evidence { index, query, scores, names, origin } = self;
-        let meta = index.live(rows.start).expect("nominated rows are live");
-        let (nearest, cosine) = best(&rows, |row| cosines[(row - rows.start) as usize]);
+    /// The rows of each neighbor of a message.
+    fn neighbors(&self, first: u32, cursor: &mut SessionCursor<'a>) -> impl Iterator<Item = Range<u32>> {
+        let Evidence { index, query, .. } = *self;
+        let known = move |first: &u32| index.live(*first).is_some_and(|message| query.was_known(message));
+        index.neighbors(first, cursor).filter(known).map(move |first| index.message_rows(first))
+    }
+
+    /// The evidence for a message of what has these scores and cosines.
+    fn in_rows(&self, found: &Found, scores: &Scores, cosines: &[f32]) -> PieceEvidence {
+        let (index, Found { rows, neighbors }) = (self.index, found);
+        let (nearest, cosine) = best(rows, |row| cosines[(row - rows.start) as usize]);
         let best_bm25 = |rows: &Range<u32>| best(rows, |row| scores.get(row));
-        let (with_terms, bm25) = best_bm25(&rows);
-        let known = index
-            .neighbors(rows.start, cursor)
-            .filter(|&first| index.live(first).is_some_and(|message| query.was_known(message)));
-        let neighbors = known.map(|first| (first, best_bm25(&index.message_rows(first)).1));
+        let (with_terms, bm25) = best_bm25(rows);
+        let neighbors = neighbors.iter().map(|rows| (rows.start, best_bm25(rows).1));
         let boosted_by = neighbors.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, bm25)| *bm25 > 0.0);
         // The passage of the hit is the chunk with the best BM25, if any chunk has a term of the query.
         let row = if bm25 > 0.0 { with_terms } else { nearest };
-        Candidate {
-            origin: *origin,
-            seq: meta.seq,
+        PieceEvidence {
             row: Some(row),
-            chunks: rows.len() as u32,
             // A text of one chunk has no passages.
             passage: if rows.len() > 1 { index.lexical.passage(row) } else { None },
             cosine,
             bm25,
             neighbor_bm25: boosted_by.map_or(0.0, |(_, bm25)| bm25),
             boosted_by: boosted_by.and_then(|(first, _)| Some(index.live(first)?.seq)),
+        }
+    }
+
+    fn of_rows(&self, found: &Found, cosines: &[f32]) -> Candidate {
+        let Evidence { index, ref names, origin, .. } = *self;
+        let rows = found.rows;
+        let meta = index.live(rows.start).expect("nominated rows are live");
+        let PieceEvidence { row, cosine, bm25, neighbor_bm25, boosted_by, passage } =
+            self.in_rows(found, self.scores, cosines);
+        Candidate {
+            origin,
+            seq: meta.seq,
+            row,
+            chunks: rows.len() as u32,
+            passage,
+            cosine,
+            bm25,
+            neighbor_bm25,
+            boosted_by,
             role: meta.role,
             is_named: names.has(index.lexical.speaker(rows.start)),
             is_question: index.lexical.is_question(rows.start),
-            length: index.length(rows),
+            length: index.length(rows.clone()),
             created_at: meta.created_at,
             pieces: Vec::new(),
         }
@@ -449,7 +487,6 @@ fn best_unindexed<'a>(
 }
 
 /// The terms of a query, each of which may name a speaker.
-#[derive(Clone)]
 struct Names(Vec<u64>);
 
 impl Names {

@@ -4,7 +4,10 @@
 //! They are looked for in every text, whatever its language: a word that means something else in another language costs a
 //! place in the order of two hits at most.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use crate::lexical::is_unspaced;
 
@@ -434,7 +437,20 @@ pub(super) enum Change {
     Perhaps,
 }
 
-/// All words that say so: a list of them would be read through for each word of each text.
+/// These words as sets: a list would be read through for each word of each text.
+struct Sets {
+    past: HashSet<&'static str>,
+    newest: HashSet<&'static str>,
+    not_newest: HashSet<&'static str>,
+    times: HashSet<&'static str>,
+}
+
+static SETS: LazyLock<Sets> = LazyLock::new(|| {
+    let set = |words: &[&'static str]| words.iter().copied().collect();
+    Sets { past: set(PAST), newest: set(NEWEST), not_newest: set(NOT_NEWEST), times: set(TIMES) }
+});
+
+/// All words that say so.
 static WORDS: LazyLock<HashMap<&str, Change>> = LazyLock::new(|| {
     let perhaps = PERHAPS_CHANGES.iter().map(|&word| (word, Change::Perhaps));
     perhaps.chain(CHANGES.iter().map(|&word| (word, Change::Certain))).collect()
@@ -452,8 +468,7 @@ impl Change {
                 None => {}
             }
         }
-        let is_chinese = lower.contains(is_unspaced) && CHINESE_CHANGES.iter().any(|part| lower.contains(part));
-        if is_chinese { Some(Change::Certain) } else { found }
+        if has_any(&lower, CHINESE_CHANGES) { Some(Change::Certain) } else { found }
     }
 
     /// The least share of the question's words that the earlier message has, by their rarity.
@@ -477,28 +492,31 @@ impl Change {
 /// `lower` is its text in lower case.
 pub(super) fn asks_for_newest(lower: &str) -> bool {
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let is_time = |at: Option<usize>| at.and_then(|at| words.get(at)).is_some_and(|word| TIMES.contains(word));
+    let is_time = |at: Option<usize>| at.and_then(|at| words.get(at)).is_some_and(|word| SETS.times.contains(*word));
     let asks = |at: usize| is_newest_word(words[at]) && !is_time(Some(at + 1)) && !is_time(at.checked_sub(1));
-    let is_chinese = lower.contains(is_unspaced) && CHINESE_NEWEST.iter().any(|part| lower.contains(part));
-    let is_other =
-        words.iter().any(|word| NOT_NEWEST.contains(word)) || CHINESE_PAST.iter().any(|part| lower.contains(part));
-    !is_other && (is_chinese || (0..words.len()).any(asks))
+    let is_other = || words.iter().any(|word| SETS.not_newest.contains(*word)) || has_any(lower, CHINESE_PAST);
+    (has_any(lower, CHINESE_NEWEST) || (0..words.len()).any(asks)) && !is_other()
 }
 
 /// Returns true if a word, in lower case, asks for the newest of several.
 pub(super) fn is_newest_word(word: &str) -> bool {
-    NEWEST.contains(&word)
+    SETS.newest.contains(word)
 }
 
 /// Returns true if a question is about the past. `lower` is its text in lower case.
 pub(super) fn asks_about_past(lower: &str) -> bool {
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
     words.any(|word| {
-        PAST.contains(&word)
+        SETS.past.contains(word)
             || word.len() == 4
                 && matches!(word.as_bytes(), [b'1', b'9', ..] | [b'2', b'0', ..])
                 && word.bytes().all(|b| b.is_ascii_digit())
-    }) || CHINESE_PAST.iter().any(|part| lower.contains(part))
+    }) || has_any(lower, CHINESE_PAST)
+}
+
+/// Returns true if a text has one of these Chinese parts.
+fn has_any(text: &str, parts: &[&str]) -> bool {
+    !text.is_ascii() && text.contains(is_unspaced) && parts.iter().any(|part| text.contains(part))
 }
 
 #[cfg(test)]

@@ -45,28 +45,38 @@ impl<'q> Question<'q> {
         Some(Question { words: words(lower), terms, language })
     }
 
-    /// Returns true if a text that has this share of the query's terms only repeats the question. Cost: about 5 microseconds, or
-    /// less than 1 for a text that does not look so.
+    /// Returns true if a text that has this share of the query's terms only repeats the question. Cost: about 5 microseconds for a
+    /// text that looks so, and less than 1 for the others, which are nearly all.
     pub(super) fn is_repeated_by(&self, text: &str, coverage: f32) -> bool {
-        let looks_so = coverage >= COVERAGE || coverage >= STUFFED_COVERAGE && has_many(text);
-        if text.len() > MOST_BYTES || !looks_so {
+        if text.len() > MOST_BYTES || coverage < STUFFED_COVERAGE {
             return false;
         }
         let lower = text.to_lowercase();
-        if lower.split(['.', '!', '?', '…', '。', '！', '？']).any(|sentence| self.is_repeated_in(sentence)) {
-            return true;
+        let is_stuffed = || {
+            let mut sentences = lower.split(['.', '!', '?', '…', '。', '！', '？']);
+            has_many(&lower) && sentences.any(|sentence| self.is_repeated_in(sentence))
+        };
+        is_stuffed() || coverage >= COVERAGE && self.is_again(&lower)
+    }
+
+    /// Returns true if a text, in lower case, is the question again.
+    fn is_again(&self, lower: &str) -> bool {
+        let words = words(lower);
+        // An answer in the question's words begins or ends otherwise: "The shop is open", "商店开门".
+        let ends_alike = (self.words.first(), self.words.last()) == (words.first(), words.last());
+        let asks = asks(lower);
+        if !(ends_alike || asks) {
+            return false;
         }
-        let terms: HashSet<u64> = terms(&lower, self.language).into_iter().collect();
+        let terms: HashSet<u64> = terms(lower, self.language).into_iter().collect();
         if terms.is_empty() || !terms.is_subset(&self.terms) {
             return false;
         }
-        let words = words(&lower);
-        // An answer in the question's words begins or ends otherwise: "The shop is open", "商店开门".
-        let is_same = (self.words.first(), self.words.last()) == (words.first(), words.last()) && {
+        let is_same = ends_alike && {
             let in_order = 2 * common_in_order(&self.words, &words);
             in_order as f32 >= SAME_ORDER * (self.words.len() + words.len()) as f32
         };
-        is_same || asks(&lower) && terms.len() as f32 >= SAME_TERMS * self.terms.len() as f32
+        is_same || asks && terms.len() as f32 >= SAME_TERMS * self.terms.len() as f32
     }
 
     /// Returns true if a sentence has the words of the question over and over.
@@ -86,7 +96,18 @@ impl<'q> Question<'q> {
 
 /// Returns true if a text has a long word many times.
 fn has_many(text: &str) -> bool {
-    let mut words: Vec<&str> = text.split_whitespace().filter(|word| word.len() >= LONG).collect();
+    let long = || text.split_whitespace().filter(|word| word.len() >= LONG);
+    // Most texts have not even so many words of one length that begin alike.
+    let mut counts = [0u8; 256];
+    let mut is_many = |word: &str| {
+        let count = &mut counts[(word.len() ^ (usize::from(word.as_bytes()[0]) << 3)) % 256];
+        *count = count.saturating_add(1);
+        usize::from(*count) >= MANY
+    };
+    if !long().any(&mut is_many) {
+        return false;
+    }
+    let mut words: Vec<&str> = long().collect();
     words.sort_unstable();
     words.windows(MANY).any(|same| same[0] == same[MANY - 1])
 }

@@ -16,7 +16,7 @@ use super::{
     arrange::{Position, Turns, join_sessions, keep_positions},
     echo::Question,
     hit::{Hit, Hits},
-    options::{QueryOptions, RankingStrategy, TimeUse, Unit},
+    options::{QueryOptions, RankingStrategy, SESSION_MESSAGES, TimeUse, Unit},
     prepare::PreparedQuery,
     query::MessageParts,
     rank::Ranked,
@@ -44,7 +44,7 @@ const DIVERSITY_DEPTH: usize = 1000;
 /// The pool has half as many more hits than are needed, where some may be passed over.
 const POOL_FACTOR: (usize, usize) = (3, 2);
 /// The factor by which a wider search looks for more messages.
-const WIDENING: usize = 4;
+pub(super) const WIDENING: usize = 4;
 
 /// Finds the hits for a query among what the searcher finds, which looks for more until the hits are enough.
 ///
@@ -63,7 +63,9 @@ pub(crate) fn find_hits(
     let mut kept: HashMap<(u32, u64), usize> = HashMap::new();
     loop {
         let mut found = searcher.search(messages)?;
-        found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
+        if !kept.is_empty() {
+            found.ranked.sort_by_key(|ranked| kept.get(&(ranked.origin, ranked.seq)).copied().unwrap_or(usize::MAX));
+        }
         if options.answerable.is_some_and(|least| found.answerability < least) {
             return Ok(found.hits(Vec::new(), prepared));
         }
@@ -90,11 +92,12 @@ pub(crate) fn find_hits(
             room: &room,
         };
         // Messages are chosen until they are enough turns or sessions, or all.
+        let enough = options.rerank.unwrap_or(0).max(options.k);
         let chosen = loop {
             let messages = choice.choose(pool)?;
             let is_all = messages.len() < pool;
             let chosen = choice.join(messages, most)?;
-            if chosen.len() >= options.k || is_all {
+            if chosen.len() >= enough || is_all {
                 break chosen;
             }
             pool = pool.saturating_mul(WIDENING);
@@ -125,8 +128,9 @@ pub(crate) fn find_hits(
             return Ok(found.hits(hits, prepared));
         }
         let last = match limit {
+            usize::MAX if options.unit == Unit::Session => found.ranked.len(),
             usize::MAX => 0,
-            limit => chosen.get(limit - 1).or(chosen.last()).map_or(0, |chosen| chosen.at + 1),
+            limit => chosen.iter().take(limit).map(|chosen| chosen.at + 1).max().unwrap_or(0),
         };
         kept = (0..).zip(&found.ranked[..last]).map(|(at, ranked)| ((ranked.origin, ranked.seq), at)).collect();
         messages = messages.saturating_mul(WIDENING);
@@ -197,7 +201,10 @@ impl Depth {
             _ if options.unit == Unit::Session => pool,
             RankingStrategy::Dense => pool,
             // What a time brings to the front is far behind by meaning and words.
-            _ if options.time == TimeUse::Boost && !prepared.spans.is_empty() => WIDENING * MIN_CANDIDATES,
+            // A long text names times that it does not ask for.
+            _ if options.time == TimeUse::Boost && !prepared.spans.is_empty() && prepared.pieces.is_empty() => {
+                WIDENING * MIN_CANDIDATES
+            }
             _ => MIN_CANDIDATES,
         };
         Depth { hits, pool, messages, vectors }
@@ -354,7 +361,7 @@ impl<S: Searcher> Choice<'_, S> {
             Unit::Session => {
                 let is_odds = self.options.strategy == RankingStrategy::Hybrid;
                 let key = |chosen: &Chosen| (origin(chosen), chosen.hit.message.session.clone());
-                let mut sessions = join_sessions(chosen, is_odds, key, |chosen| &mut chosen.hit, |chosen| &chosen.hit);
+                let mut sessions = join_sessions(chosen, SESSION_MESSAGES, is_odds, key, |chosen| &mut chosen.hit);
                 sessions.truncate(most);
                 Ok(sessions)
             }

@@ -318,7 +318,7 @@ struct PooledEvidence {
     /// The vectors of candidates, by origin and row.
     vectors: HashMap<(u32, u32), Vec<f32>>,
     statistics: Vec<ScoreStatistics>,
-    word_rarity: HashMap<u64, f32>,
+    word_rarity: BTreeMap<u64, f32>,
     pending: usize,
     cut_short: bool,
     is_exhaustive: bool,

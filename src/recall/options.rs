@@ -24,10 +24,8 @@ pub const MAX_K: usize = 10_000;
 #[cfg(feature = "schemars")]
 const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(\.[0-9]+)?|1(\.0+)?))$";
 
-/// The least number of messages that are chosen before they are joined to sessions.
-const SESSION_MESSAGES: usize = 100;
-/// The number of messages that are chosen for each session.
-const MESSAGES_EACH: usize = 5;
+/// The number of messages that are chosen before they are joined to sessions, unless these are too few.
+pub(super) const SESSION_MESSAGES: usize = 100;
 
 /// The options of a [`Query`](super::Query). It has neither the time budget nor the freshness, which decide when a recall
 /// ends and not what it looks for.
@@ -424,7 +422,7 @@ impl Unit {
         match self {
             Unit::Message => units,
             Unit::Turn => 2 * units,
-            Unit::Session => (MESSAGES_EACH * units).max(SESSION_MESSAGES),
+            Unit::Session => SESSION_MESSAGES,
         }
     }
 }

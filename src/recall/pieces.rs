@@ -40,8 +40,8 @@ const LEAST_WEIGHT: f32 = 0.25;
 /// much.
 const WHOLE: f32 = 0.3;
 const WHOLE_POWER: i32 = 4;
-const MOST_WHOLE: f32 = 30.0;
-const PAGE_PIECES: usize = 4;
+const MOST_WHOLE: f32 = 100.0;
+const PAGE_PIECES: usize = 3;
 const PAGE_ALIKE: f32 = 0.2;
 
 /// A piece of a query's text.

@@ -39,7 +39,7 @@ use super::{
     hit::ScoreBreakdown,
     options::{QueryOptions, RankingStrategy},
     pieces::{self, QueryPiece},
-    relevance::{Evidence, HybridScore},
+    relevance::{Evidence, HybridScore, Rows},
     statistics::{Bm25Statistics, ScoreStatistics},
     when::TimeSpan,
 };
@@ -279,6 +279,7 @@ impl Ranker<'_> {
         let statistics = self.statistics;
         let is_hybrid = self.strategy == RankingStrategy::Hybrid;
         let has_vectors = self.strategy != RankingStrategy::Lexical;
+        let rows = Rows::new(statistics.rows);
         let best = scored.iter().map(Scored::evidence).fold(f32::NEG_INFINITY, f32::max);
         for (candidate, scored) in candidates.iter().zip(scored) {
             let (mean, cosine) = match scored.piece {
@@ -290,7 +291,7 @@ impl Ranker<'_> {
                 hybrid: is_hybrid.then_some(HybridScore { score, gap: best - score }),
                 coverage: (self.strategy != RankingStrategy::Dense).then_some(scored.breakdown.coverage),
                 cosine: (has_vectors && candidate.row.is_some()).then(|| cosine - (mean - UNRELATED_COSINE).max(0.0)),
-                rows: statistics.rows,
+                rows,
             };
             scored.relevance = evidence.relevance();
         }

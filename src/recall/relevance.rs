@@ -19,8 +19,21 @@ pub(super) struct Evidence {
     pub(super) coverage: Option<f32>,
     /// The cosine, above the mean of unrelated texts; `None` without a vector.
     pub(super) cosine: Option<f32>,
-    /// The number of messages that are searched.
-    pub(super) rows: usize,
+    pub(super) rows: Rows,
+}
+
+/// The number of messages that are searched.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    logarithm: f32,
+    /// How much the hybrid score counts.
+    share: f32,
+}
+
+impl Rows {
+    pub(super) fn new(count: usize) -> Self {
+        Rows { logarithm: (count.max(1) as f32).ln(), share: (count as f32 / ENOUGH).min(1.0) }
+    }
 }
 
 /// The hybrid score without the terms that say nothing about evidence: the weight of the namespace and the message's age.
@@ -36,7 +49,7 @@ const ENOUGH: f32 = 100.0;
 
 impl Evidence {
     pub(super) fn relevance(&self) -> f32 {
-        let rows = (self.rows.max(1) as f32).ln();
+        let Rows { logarithm: rows, share } = self.rows;
         let coverage = self.coverage.unwrap_or(0.0);
         let alone = match self.cosine {
             Some(cosine) if self.coverage.is_some() => 7.0 * coverage + 4.1 * cosine + 0.13 * rows - 5.8,
@@ -46,7 +59,6 @@ impl Evidence {
         let logit = self.hybrid.map_or(alone, |HybridScore { score, gap }| {
             let cosine = self.cosine.unwrap_or(0.0);
             let hybrid = 0.42 * score - 0.2 * gap + 0.8 * coverage + 3.6 * cosine - 0.28 * rows - 4.0;
-            let share = (self.rows as f32 / ENOUGH).min(1.0);
             share * hybrid + (1.0 - share) * alone
         });
         1.0 / (1.0 + (-logit).exp())

@@ -4,13 +4,13 @@
 //! reused a row, the row numbers found may stand for other messages than those that were searched: the search is
 //! repeated.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use mnemon_index::{Bitmap, Neighbor, SearchOptions, SearchResult};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::{
-    candidates::{Gathering, Nearest, ScoredPieces, SearchContext},
+    candidates::{Gathering, Nearest, ScoredPieces, SearchContext, share_of_piece},
     namespace::{NamespaceIndex, best_scores},
     options::RankingStrategy,
     prepare::PreparedQuery,
@@ -37,7 +37,7 @@ const FEW_ROWS: usize = 1024;
 
 /// The most vectors of the pieces of a query whose nearest messages are searched for, those of the most important pieces. All
 /// pieces that are scored are evidence for what is found.
-const SEARCHED: usize = 3;
+const SEARCHED: usize = 2;
 
 /// Finds the candidates for a query, in one namespace or in several.
 pub(crate) trait Searcher {
@@ -57,7 +57,7 @@ pub(crate) struct SearchOutcome {
     pub(super) origins: Vec<Origin>,
     pub(super) answerability: f32,
     /// How rare each term of the query is.
-    pub(super) word_rarity: HashMap<u64, f32>,
+    pub(super) word_rarity: BTreeMap<u64, f32>,
     /// The number of unindexed messages that the filter allows.
     pub(super) pending: usize,
     /// The deadline cut the search short.
@@ -209,13 +209,13 @@ impl<'s> IndexSearch<'s> {
         let lists: Vec<Vec<Neighbor>> = found.into_iter().map(|result| result.neighbors).collect();
         let is_wanted =
             |row| index.is_wanted(row, &query.except) && allowed.is_none_or(|allowed| allowed.contains(row));
-        let best_of = |list: &[Neighbor]| {
+        let best_of = |list: &[Neighbor], messages: usize| {
             index.best_messages(list.iter().copied().filter(|found| is_wanted(found.row)), messages)
         };
         let (nearest, scored) = match query.pieces.is_empty() {
             true => {
                 let scored = best_scores(lists.iter().flatten().copied().collect());
-                let nearest = best_of(&scored);
+                let nearest = best_of(&scored, messages);
                 // A list is complete if no row beyond its end can be better than the last message. There is a list for each
                 // chunk of the query.
                 let worst = nearest.get(messages - 1).map_or(f32::NEG_INFINITY, |neighbor| neighbor.score);
@@ -227,11 +227,11 @@ impl<'s> IndexSearch<'s> {
             }
             // Of each piece the nearest: cosines of different ones do not compare.
             false => {
-                let of_pieces: Vec<Vec<Neighbor>> = lists.iter().map(|list| best_of(list)).collect();
-                let is_short = |(list, nearest): (&Vec<Neighbor>, &Vec<Neighbor>)| {
-                    nearest.len() < messages && list.len() == rows && rows < index.rows.len()
-                };
-                if !cut_short && lists.iter().zip(&of_pieces).any(is_short) {
+                let share = |at: usize| share_of_piece(at, messages);
+                let of_pieces: Vec<Vec<Neighbor>> =
+                    lists.iter().enumerate().map(|(at, list)| best_of(list, share(at))).collect();
+                let is_short = |at: usize| of_pieces[at].len() < share(at) && lists[at].len() == rows;
+                if !cut_short && rows < index.rows.len() && (0..lists.len()).any(is_short) {
                     return Ok(None);
                 }
                 (best_scores(of_pieces.concat()), Vec::new())

@@ -13,7 +13,7 @@
 use std::{
     borrow::Cow,
     cell::OnceCell,
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
 };
 
 use super::{
@@ -112,7 +112,7 @@ impl Asked {
 pub(super) struct Subject<'a> {
     pub(super) question: &'a str,
     /// How rare each of its terms is.
-    pub(super) rarity: &'a HashMap<u64, f32>,
+    pub(super) rarity: &'a BTreeMap<u64, f32>,
     pub(super) language: Language,
     /// Whether a message may come before what it supersedes.
     pub(super) may_move: bool,
@@ -163,7 +163,7 @@ fn newest_first(hits: &mut [Hit], subject: &Subject) {
     let terms = |text: &str| {
         let mut terms = Vec::new();
         analyzer.terms(text, &mut terms);
-        terms.into_iter().collect::<HashSet<u64>>()
+        terms.into_iter().collect::<BTreeSet<u64>>()
     };
     let lower = subject.question.to_lowercase();
     let newest = terms(&lower.split_whitespace().filter(|word| is_newest_word(word)).collect::<Vec<_>>().join(" "));
@@ -244,7 +244,7 @@ fn changes_in_other_words(hits: &[Hit], asked: &Asked, subject: &Subject) -> Vec
         return Vec::new();
     }
     // Analyzed when first compared.
-    let analyzed: Vec<OnceCell<HashSet<u64>>> = vec![OnceCell::new(); hits.len()];
+    let analyzed: Vec<OnceCell<BTreeSet<u64>>> = vec![OnceCell::new(); hits.len()];
     let terms = |at: usize| {
         analyzed[at].get_or_init(|| {
             let mut terms = Vec::new();
@@ -347,6 +347,9 @@ fn for_each_token<'t>(word: &'t str, mut token: impl FnMut(&'t str)) {
             token(part);
         }
     };
+    if word.is_ascii() {
+        return push(word);
+    }
     let mut begin = 0;
     for (at, c) in word.char_indices().filter(|&(_, c)| is_unspaced(c)) {
         push(&word[begin..at]);
@@ -365,6 +368,8 @@ struct Statement<'t> {
     /// Numbers, and names: words with a capital inside of a sentence.
     values: Vec<&'t str>,
     negations: usize,
+    /// It has words of scripts without spaces.
+    is_unspaced: bool,
 }
 
 impl<'t> Statement<'t> {
@@ -373,8 +378,13 @@ impl<'t> Statement<'t> {
         if is_question(text) {
             return None;
         }
-        let mut statement =
-            Statement { tokens: Vec::new(), words: Vec::with_capacity(32), values: Vec::new(), negations: 0 };
+        let mut statement = Statement {
+            tokens: Vec::with_capacity(32),
+            words: Vec::with_capacity(32),
+            values: Vec::new(),
+            negations: 0,
+            is_unspaced: false,
+        };
         let mut begins = true;
         for (written, lower) in text.split_whitespace().zip(lower.split_whitespace()) {
             let is_first = std::mem::replace(&mut begins, written.ends_with(['.', '!', '?', ':', ';', '"']));
@@ -394,6 +404,7 @@ impl<'t> Statement<'t> {
             });
         }
         statement.words.sort_unstable();
+        statement.is_unspaced = statement.words.iter().any(|word| word.contains(is_unspaced));
         Some(statement)
     }
 
@@ -417,8 +428,7 @@ impl<'t> Statement<'t> {
     /// Returns true if this says the same as the other, with other values or a negation more or less.
     fn updates(&self, other: &Statement<'_>) -> bool {
         // Names of scripts without spaces are not told from other words: any difference may be a value.
-        let is_unspaced = |statement: &Statement<'_>| statement.words.iter().any(|word| word.contains(is_unspaced));
-        let has_values = is_unspaced(self) && is_unspaced(other) && self.words != other.words;
+        let has_values = self.is_unspaced && other.is_unspaced && self.words != other.words;
         if self.values == other.values && self.negations == other.negations && !has_values
             || self.values.is_empty() != other.values.is_empty()
         {
@@ -508,7 +518,7 @@ mod tests {
                     &mut hits,
                     &Subject {
                         question: "what do you know",
-                        rarity: &HashMap::new(),
+                        rarity: &BTreeMap::new(),
                         language: Language::English,
                         may_move: true,
                         other_words: true,
@@ -538,7 +548,7 @@ mod tests {
             Analyzer::of(language).terms(text, &mut terms);
             terms
         };
-        let rarity: HashMap<u64, f32> = terms(question).into_iter().map(|term| (term, 2.0)).collect();
+        let rarity: BTreeMap<u64, f32> = terms(question).into_iter().map(|term| (term, 2.0)).collect();
         let hit = |at: usize| {
             let time = format!("2024-05-0{}T09:30:00Z", at + 1).parse().unwrap();
             let mut hit =
@@ -657,7 +667,7 @@ mod tests {
             &mut hits,
             &Subject {
                 question: "what do you know",
-                rarity: &HashMap::new(),
+                rarity: &BTreeMap::new(),
                 language: Language::English,
                 may_move: true,
                 other_words: true,

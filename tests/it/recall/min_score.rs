@@ -79,6 +79,32 @@ fn what_repeats_the_question_comes_last_and_is_no_evidence() {
     assert!(hits.iter().all(|hit| !hit.breakdown.repeats_question), "{:?}", ids(&hits));
 }
 
+#[test]
+fn the_first_hits_do_not_depend_on_k() {
+    let db = Db::new();
+    let engine = db.open();
+    let about = ["The boat of the week", "A key for the shed", "Nothing of that kind", "The plank by the water"];
+    let text = |i: usize| format!("{} number{} and thing{}", about[i * i % 7 % 4], i % 23, i % 31);
+    let one = |i: usize| message(&format!("m{i}"), &text(i)).in_session(format!("s{}", i * 5 % 37));
+    put(&engine, (0..600).map(one).collect::<Vec<_>>());
+    let strategies = ["hybrid", "dense", "lexical", "rrf", "weighted:0.5"];
+    for strategy in strategies.map(|name| name.parse::<RankingStrategy>().unwrap()) {
+        for unit in [Unit::Message, Unit::Turn, Unit::Session] {
+            for least in [None, Some(0.001), Some(0.02), Some(0.1)] {
+                let found = |k: usize| {
+                    let query = Query::new("Which boat has number3 of that week?").strategy(strategy).unit(unit).k(k);
+                    let hits = recall(&engine, least.into_iter().fold(query, Query::min_score));
+                    hits.iter().map(|hit| (hit.message.id.clone(), hit.score, hit.others.len())).collect::<Vec<_>>()
+                };
+                let most = found(70);
+                for k in [1, 7, 30] {
+                    assert_eq!(found(k), most[..k.min(most.len())], "{k}, {strategy}, {unit}, {least:?}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
