@@ -8,7 +8,7 @@ set -euo pipefail
 T=$(mktemp -d)
 SERVER=
 trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
-(cd "$T" && timeout 400 npm install --prefix "$T" --no-save --no-audit --no-fund @continuedev/cli@1.5.47 > "$T/install.txt" 2>&1) ||
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @continuedev/cli@1.5.47 > "$T/install.txt" 2>&1) ||
     { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.

@@ -7,7 +7,7 @@ set -euo pipefail
 T=$(mktemp -d)
 SERVER=
 trap 'kill $SERVER 2> /dev/null || true; rm -rf "$T" || { sleep 3; rm -rf "$T"; }' EXIT
-(cd "$T" && timeout 400 npm install --prefix "$T" --no-save --no-audit --no-fund @github/copilot@1.0.102 > "$T/install.txt" 2>&1) ||
+(cd "$T" && timeout 300 npm install --prefix "$T" --no-save --no-audit --no-fund @github/copilot@1.0.102 > "$T/install.txt" 2>&1) ||
     { cat "$T/install.txt"; exit 1; }
 cat > "$T/model.py" <<'PY'
 # A model server on loopback with fixed answers.
@@ -65,7 +65,7 @@ mkdir -p "$T/home" "$T/work"
 git init --quiet "$T/work"
 copilot() {
     (cd "$T/work" && env -i HOME="$T/home" PATH="$PATH" COPILOT_OFFLINE=true COPILOT_AUTO_UPDATE=false COPILOT_MODEL=fixed \
-        COPILOT_PROVIDER_BASE_URL="$URL" timeout 90 "$T/node_modules/.bin/copilot" "$@" < /dev/null 2> "$T/err.txt") || { cat "$T/err.txt"; exit 1; }
+        COPILOT_PROVIDER_BASE_URL="$URL" timeout 200 "$T/node_modules/.bin/copilot" "$@" < /dev/null 2> "$T/err.txt") || { cat "$T/err.txt"; exit 1; }
 }
 copilot --version
 
