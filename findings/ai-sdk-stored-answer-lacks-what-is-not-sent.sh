@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Expected: what `toUIMessageStream` of the AI SDK gives `onEnd`, which its guide saves as the chat, is the answer. `sendSources` and `sendReasoning` say what
-# is sent to the page.
-# Happens: they say what is stored too. The sources of an answer are in no saved chat, as `sendSources` is false by default, and with `sendReasoning: false`,
-# which keeps the reasoning from the page, the reasoning is not saved: in the next turn the model is shown its calls without the reasoning and the signature
-# that belong to them. `response.messages` of the same result has the reasoning, `sources` the sources.
+# Expected: what `toUIMessageStream` of the AI SDK gives `onEnd`, which its guide saves as the chat, is the answer. `sendSources` and `sendReasoning`
+# say what is sent to the page.
+# Happens: they say what is stored too. The sources of an answer are in no saved chat, as `sendSources` is false by default, and with `sendReasoning:
+# false`, which keeps the reasoning from the page, the reasoning is not saved: in the next turn the model is shown its calls without the reasoning and
+# the signature that belong to them. `response.messages` of the same result has the reasoning, `sources` the sources.
 # Package: ai 7.0.173 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Expected: a line of type user.message in a session's events.jsonl of Copilot CLI is what the person said, and assistant.message what she was answered.
-# Happens: what the model tells a helper (its tool "task") is a user.message too, and what the helper says an assistant.message, in the same file, between
-# the lines of the conversation. The type does not tell them apart, only `agentId` beside `data` does, and a `source` that begins with "agent-".
+# Expected: a line of type user.message in a session's events.jsonl of Copilot CLI is what the person said, and assistant.message what she was
+# answered.
+# Happens: what the model tells a helper (its tool "task") is a user.message too, and what the helper says an assistant.message, in the same file,
+# between the lines of the conversation. The type does not tell them apart, only `agentId` beside `data` does, and a `source` that begins with
+# "agent-".
 # Package: @github/copilot 1.0.102 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Expected: session-store.db, the database of sessions in which Copilot CLI searches for what was said earlier, holds the answers of the model.
-# Happens: it holds the last text of each turn. What the model says before it calls a tool is in neither the table turns nor the search index, so a model
-# that looks there does not find it. events.jsonl of the session has every text, and so has the export of --share.
+# Happens: it holds the last text of each turn. What the model says before it calls a tool is in neither the table turns nor the search index, so a
+# model that looks there does not find it. events.jsonl of the session has every text, and so has the export of --share.
 # Package: @github/copilot 1.0.102 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

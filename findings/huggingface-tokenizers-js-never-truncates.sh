@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Expected: one tokenizer.json gives a text the same tokens in Python and in JavaScript, with the libraries of its makers.
-# Happens: the truncation and the padding that the file sets are applied by the one for Python, and left out by the one for JavaScript without a word. A
-# model with room for eight tokens is given thirteen, counts of tokens differ, and the vectors of texts that were made by the one are not those of the other.
+# Happens: the truncation and the padding that the file sets are applied by the one for Python, and left out by the one for JavaScript without a word.
+# A model with room for eight tokens is given thirteen, counts of tokens differ, and the vectors of texts that were made by the one are not those of
+# the other.
 # Package: @huggingface/tokenizers 0.2.0 (npm), tokenizers 0.23.3 (PyPI). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

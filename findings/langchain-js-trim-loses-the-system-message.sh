@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: `trimMessages` of LangChain.js with `includeSystem: true` always keeps the system message, and returns messages.
-# Happens: with `startOn: "human"`, as its own documentation shows the two together, it returns a list whose one item is `undefined` as soon as the last
-# words of a person do not fit. A few calls of tools after a question are enough for that. The instructions are lost with all the rest. Without `startOn`
-# the system message is there, without `includeSystem` the list is empty.
+# Happens: with `startOn: "human"`, as its own documentation shows the two together, it returns a list whose one item is `undefined` as soon as the
+# last words of a person do not fit. A few calls of tools after a question are enough for that. The instructions are lost with all the rest. Without
+# `startOn` the system message is there, without `includeSystem` the list is empty.
 # Package: @langchain/core 1.4.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: `trimMessages` of LangChain.js returns what fits, and leaves the messages that it was given as they are.
-# Happens: with `strategy: "first"` and `allowPartial: true` it cuts the text in the caller's own message: what did not fit is gone from the history of
-# the chat. A message of which nothing fits is cut to its first line too, and that line is not even in what is returned. The call with the strategy "last",
-# on copies, changes nothing.
+# Happens: with `strategy: "first"` and `allowPartial: true` it cuts the text in the caller's own message: what did not fit is gone from the history
+# of the chat. A message of which nothing fits is cut to its first line too, and that line is not even in what is returned. The call with the strategy
+# "last", on copies, changes nothing.
 # Package: @langchain/core 1.4.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

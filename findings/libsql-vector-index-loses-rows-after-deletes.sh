@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Expected: rows are deleted from a table of libSQL with a vector index, as notes that are old, and `vector_top_k` still finds the rows that are left; an
-# index that is approximate finds nearly all of them.
-# Happens: after four fifths of 100 rows were deleted, most of the others cannot be found any more, not even with their own vector. Asked for the 20 nearest
-# of the 20 rows that there are, it gives a few, which ones depends on chance, and nothing says so. The table still has them: without the index the same
-# question finds each, and an index that is made anew finds them all.
+# Expected: rows are deleted from a table of libSQL with a vector index, as notes that are old, and `vector_top_k` still finds the rows that are left;
+# an index that is approximate finds nearly all of them.
+# Happens: after four fifths of 100 rows were deleted, most of the others cannot be found any more, not even with their own vector. Asked for the 20
+# nearest of the 20 rows that there are, it gives a few, which ones depends on chance, and nothing says so. The table still has them: without the
+# index the same question finds each, and an index that is made anew finds them all.
 # Package: @libsql/client 0.18.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: if the model that extracts facts fails, a memory of LlamaIndex for TypeScript keeps the messages and tries again, or raises.
-# Happens: `add` ends well, with a warning on the console. The messages have left the short-term part, the block has no facts of them, and nothing tries again:
-# no model is ever shown them. JSON in a Markdown fence, as models often give it, is such a failure. And where it does not fail, the model reads other words
-# than were said: "$$5" is "$5" there, and "$&" is "{{conversation}}", as the prompt is made with String.replace.
+# Happens: `add` ends well, with a warning on the console. The messages have left the short-term part, the block has no facts of them, and nothing
+# tries again: no model is ever shown them. JSON in a Markdown fence, as models often give it, is such a failure. And where it does not fail, the
+# model reads other words than were said: "$$5" is "$5" there, and "$&" is "{{conversation}}", as the prompt is made with String.replace.
 # Package: @llamaindex/core 0.6.23 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Expected: a memory of LlamaIndex for TypeScript whose short-term part is full moves the oldest messages into its blocks, and shows the model the newest.
-# Happens: with the message that makes it full, all messages are moved, this one too. What `getLLM` then gives the model has what the blocks made of the
-# chat, and not the question that the person has just asked, nor any message of hers. The next answer starts an empty short-term part.
+# Expected: a memory of LlamaIndex for TypeScript whose short-term part is full moves the oldest messages into its blocks, and shows the model the
+# newest.
+# Happens: with the message that makes it full, all messages are moved, this one too. What `getLLM` then gives the model has what the blocks made of
+# the chat, and not the question that the person has just asked, nor any message of hers. The next answer starts an empty short-term part.
 # Package: @llamaindex/core 0.6.23 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)

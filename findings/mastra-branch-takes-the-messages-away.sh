@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Expected: a chat page branches a conversation: it sends the first messages, with a new prompt, for a new thread. Then both threads have the first messages.
+# Expected: a chat page branches a conversation: it sends the first messages, with a new prompt, for a new thread. Then both threads have the first
+# messages.
 # Happens: the old thread has lost them. The ids of a page's messages stay what they were, Mastra stores the messages of the request under these ids,
-# and its store moves a message whose id it knows to the thread that it is sent for, without a word. From then on the model does not see them in the old
-# thread, and deleting the branch would delete them for good.
+# and its store moves a message whose id it knows to the thread that it is sent for, without a word. From then on the model does not see them in the
+# old thread, and deleting the branch would delete them for good.
 # Package: @mastra/core 1.71.0, @mastra/memory 1.31.0, @mastra/libsql 1.23.1 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

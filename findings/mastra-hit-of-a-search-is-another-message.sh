@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: `recall` of Mastra with a text to search for returns the messages of other threads that mean the same.
-# Happens: where messages of a thread have the same time, as those of an imported chat with times in seconds do, it returns another message in the place
-# of the one that was found: always the last with this time, whatever the question was. The vector store has the right hit. The store of libSQL fetches a
-# hit by its thread and time, not by its id. Mastra's store in memory returns the right one.
+# Happens: where messages of a thread have the same time, as those of an imported chat with times in seconds do, it returns another message in the
+# place of the one that was found: always the last with this time, whatever the question was. The vector store has the right hit. The store of libSQL
+# fetches a hit by its thread and time, not by its id. Mastra's store in memory returns the right one.
 # Package: @mastra/core 1.71.0, @mastra/memory 1.31.0, @mastra/libsql 1.23.1 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)
@@ -29,16 +29,18 @@ const embedder = {
   specificationVersion: "v2", provider: "none", modelId: "words", maxEmbeddingsPerCall: 100, supportsParallelCalls: true,
   doEmbed: async ({ values }) => ({ embeddings: values.map(vector), usage: { tokens: 1 } }),
 };
-const message = (id, text) => ({
-  id, threadId: "old", resourceId: "ada", role: "user", createdAt: new Date("2026-01-01T10:00:00Z"), content: { format: 2, parts: [{ type: "text", text }] },
-});
+const expected = ["The alarm code is 4711", "Our boat is red", "The shed is green"];
+const createdAt = new Date("2026-01-01T10:00:00Z");
+const message = (id, text) => {
+  return { id, threadId: "old", resourceId: "ada", role: "user", createdAt, content: { format: 2, parts: [{ type: "text", text }] } };
+};
 
 async function hits(storage, path) {
   const vectors = new LibSQLVector({ id: "vectors", url: `file:${process.cwd()}/${path}` });
   const semanticRecall = { topK: 1, messageRange: 0, scope: "resource" };
   const memory = new Memory({ storage, vector: vectors, embedder, options: { lastMessages: 10, semanticRecall } });
   for (const threadId of ["old", "new"]) await memory.createThread({ threadId, resourceId: "ada" });
-  await memory.saveMessages({ messages: [message("1", "The alarm code is 4711"), message("2", "Our boat is red"), message("3", "The shed is green")] });
+  await memory.saveMessages({ messages: expected.map((text, at) => message(`${at}`, text)) });
   const seen = [];
   for (const question of ["What is the alarm code?", "Is the boat red?", "Is the shed green?"]) {
     const [index] = await vectors.listIndexes();
@@ -52,7 +54,6 @@ async function hits(storage, path) {
 }
 
 console.log("in memory");
-const expected = ["The alarm code is 4711", "Our boat is red", "The shed is green"];
 assert.deepStrictEqual(await hits(new InMemoryStore(), "one.db"), expected);
 console.log("in libSQL");
 const store = new LibSQLStore({ id: "store", url: `file:${process.cwd()}/memory.db` });

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Expected: `read_text_file` of the MCP filesystem server with `tail: 1` gives the last line of a file, and an edit of one line changes that line.
-# Happens: of a file that ends with a line break, as files of lines do, the last line is what comes after the break: `tail: 1` gives an empty text, and
-# `tail: 3` two lines. `head` counts as one would expect. An edit of a file with the line ends of Windows writes every line of it anew, with other line
-# ends, and the diff that it returns shows one line. And an edit whose text is there twice changes the first place, without a word about the other.
+# Happens: of a file that ends with a line break, as files of lines do, the last line is what comes after the break: `tail: 1` gives an empty text,
+# and `tail: 3` two lines. `head` counts as one would expect. An edit of a file with the line ends of Windows writes every line of it anew, with other
+# line ends, and the diff that it returns shows one line. And an edit whose text is there twice changes the first place, without a word about the
+# other.
 # Package: @modelcontextprotocol/server-filesystem 2026.8.31 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

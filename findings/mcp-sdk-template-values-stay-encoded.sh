@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Expected: a resource template of an MCP server, `note://{name}`, gives its reader for the address note://red%20boat the name "red boat", as that is how
-# the SDK itself writes the name into the address; and a parameter of a query, `{?from,limit}`, may be left out.
-# Happens: with the SDKs for TypeScript the name is "red%20boat", and "Köln" is "K%C3%B6ln", also where the client sent the letters themselves: a memory
-# that keeps notes under their names finds none with a space or an umlaut. An address without one of the parameters, or with them in another order,
-# is no address of the template: "not found". The SDK for Python decodes the name, and takes the address without parameters.
+# Expected: a resource template of an MCP server, `note://{name}`, gives its reader for the address note://red%20boat the name "red boat", as that is
+# how the SDK itself writes the name into the address; and a parameter of a query, `{?from,limit}`, may be left out.
+# Happens: with the SDKs for TypeScript the name is "red%20boat", and "Köln" is "K%C3%B6ln", also where the client sent the letters themselves: a
+# memory that keeps notes under their names finds none with a space or an umlaut. An address without one of the parameters, or with them in another
+# order, is no address of the template: "not found". The SDK for Python decodes the name, and takes the address without parameters.
 # Package: @modelcontextprotocol/server and client 2.4.0, @modelcontextprotocol/sdk 1.32.2 (npm); mcp 2.3.0 (PyPI). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Expected: two memories of mem0 for Node with two `collectionName`s have nothing in common; `reset` of the one leaves the other.
-# Happens: the default store "memory" takes no notice of `collectionName`. All collections are one table of one file in the home folder, so each has the
-# memories of all, also of other programs of the same person, and `reset` of one deletes every memory of every other.
+# Happens: the default store "memory" takes no notice of `collectionName`. All collections are one table of one file in the home folder, so each has
+# the memories of all, also of other programs of the same person, and `reset` of one deletes every memory of every other.
 # Package: mem0ai 3.3.1 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: the name that one gives the file of a memory, `dbPath` of mem0's default store for Node, is of no consequence.
 # Happens: if it does not end with ".db", the names and phrases that mem0 takes out of each memory, to find it again, are memories themselves. It puts
-# ".db" -> "_entities.db" in the path for the file of these names; "memory.sqlite" has no ".db", so both stores are one table of one file. `getAll` has
-# "Cambridge" and "boat in" beside what was added, and the best hit of a search for a name is that name alone.
+# ".db" -> "_entities.db" in the path for the file of these names; "memory.sqlite" has no ".db", so both stores are one table of one file. `getAll`
+# has "Cambridge" and "boat in" beside what was added, and the best hit of a search for a name is that name alone.
 # Package: mem0ai 3.3.1 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)
@@ -20,7 +20,8 @@ console.log("mem0ai", JSON.parse(readFileSync("node_modules/mem0ai/package.json"
 
 /** An embedding model on loopback that has a vector for each letter, and a language model that always extracts one sentence. */
 const said = "Ada Lovelace keeps the red rowing boat in Cambridge";
-const vector = (text) => Array.from({ length: 64 }, (_, at) => 0.05 + [...text.toLowerCase()].filter((letter) => letter.charCodeAt(0) % 64 === at).length);
+const count = (text, at) => [...text.toLowerCase()].filter((letter) => letter.charCodeAt(0) % 64 === at).length;
+const vector = (text) => Array.from({ length: 64 }, (_, at) => 0.05 + count(text, at));
 const server = createServer((request, response) => {
   let body = "";
   request.on("data", (data) => (body += data)).on("end", () => {

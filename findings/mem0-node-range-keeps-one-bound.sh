@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Expected: `search` of mem0 for Node with the filter {year: {gte: 2000, lte: 2010}} finds memories of these years, with its own store "memory", the default.
+# Expected: `search` of mem0 for Node with the filter {year: {gte: 2000, lte: 2010}} finds memories of these years, with its own store "memory", the
+# default.
 # Happens: one bound counts, and the other is dropped without a word. Of two operators on a field the store looks at one alone: 2020 is found too.
-# Written as AND of two conditions on the field, which is the long form of the same, the last condition takes the place of the first: 1990 is found too.
+# Written as AND of two conditions on the field, which is the long form of the same, the last condition takes the place of the first: 1990 is found
+# too.
 # Package: mem0ai 3.3.1 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: BM25 of the package okapibm25 scores texts by the words of the query, in any language, and the constants are those that one gives it.
-# Happens: only letters a to z, digits and "_" count as words, so texts in Cyrillic or Chinese are 0 words long, the mean length is 0, and every score is NaN:
-# sorted by score they stay in the order that they had. In English a word is any place where its letters are, "art" in "party" and "start" too, so that a
-# text without the word is first. And `b: 0`, which turns the length of texts off, is taken for no constant: it is 0.75.
+# Happens: only letters a to z, digits and "_" count as words, so texts in Cyrillic or Chinese are 0 words long, the mean length is 0, and every score
+# is NaN: sorted by score they stay in the order that they had. In English a word is any place where its letters are, "art" in "party" and "start"
+# too, so that a text without the word is first. And `b: 0`, which turns the length of texts off, is taken for no constant: it is 0.75.
 # Package: okapibm25 1.4.1 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)

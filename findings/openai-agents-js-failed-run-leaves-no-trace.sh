@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Expected: the session of a run that ends in an error, as the model's server is down or the turns are used up, has what happened until then: what the user
-# said, and the tools that were called.
-# Happens: `run` leaves the session as it was. The mail is sent, and neither the words that asked for it nor the call nor its result are there; asked once
-# more, the agent sends the mail again. With `stream: true` the user's words are there, alone.
+# Expected: the session of a run that ends in an error, as the model's server is down or the turns are used up, has what happened until then: what the
+# user said, and the tools that were called.
+# Happens: `run` leaves the session as it was. The mail is sent, and neither the words that asked for it nor the call nor its result are there; asked
+# once more, the agent sends the mail again. With `stream: true` the user's words are there, alone.
 # Package: @openai/agents-core 0.20.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

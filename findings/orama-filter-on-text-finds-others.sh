@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: a search of Orama with `where: { user: "ada@example.org" }`, on a field of type string, finds what belongs to this user.
-# Happens: it finds what shares one word with the value. An address is cut at "@" and ".", so that everybody with an address of the same company passes, and
-# "ada lovelace" lets in every other Lovelace. The same call on a field of type enum compares the whole value. And `update` of a document that is given
-# without an id stores it under a new one.
+# Happens: it finds what shares one word with the value. An address is cut at "@" and ".", so that everybody with an address of the same company
+# passes, and "ada lovelace" lets in every other Lovelace. The same call on a field of type enum compares the whole value. And `update` of a document
+# that is given without an id stores it under a new one.
 # Package: @orama/orama 3.1.18 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

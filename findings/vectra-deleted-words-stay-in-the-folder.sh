@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: an item that `deleteItem` removed from a vectra index, or that `upsertItem` replaced, is gone from its folder.
-# Happens: an index with `metadata_config.indexed` has the metadata of each item in a file of its own, and nothing ever deletes such a file: the deleted
-# text, and each text that was replaced, can be read there. A search with a filter on a field that is not indexed finds nothing, and with `$ne` nothing
-# either, without a word.
+# Happens: an index with `metadata_config.indexed` has the metadata of each item in a file of its own, and nothing ever deletes such a file: the
+# deleted text, and each text that was replaced, can be read there. A search with a filter on a field that is not indexed finds nothing, and with
+# `$ne` nothing either, without a word.
 # Package: vectra 0.15.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)

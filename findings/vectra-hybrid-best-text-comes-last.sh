@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Expected: a search of vectra with `isBm25: true` adds hits by words to those by meaning, and the text that is best by both is first.
-# Happens: a text that is among the hits by meaning gets no score for its words: BM25 counts the others alone. Its scores are not between 0 and 1 as those by
-# meaning are, and documents are sorted by the one number or the other. So the text that has the meaning and the words is behind a text that has a word and
-# was too far off to be a hit by meaning.
+# Happens: a text that is among the hits by meaning gets no score for its words: BM25 counts the others alone. Its scores are not between 0 and 1 as
+# those by meaning are, and documents are sorted by the one number or the other. So the text that has the meaning and the words is behind a text that
+# has a word and was too far off to be a hit by meaning.
 # Package: vectra 0.15.0 (npm). Seen 2026-11-30.
 set -euo pipefail
 T=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Expected: what `insertItem` of a vectra index has stored is kept when another program, or another part of this one, stores something else there.
-# Happens: a LocalIndex reads its file once, and each write puts all that it knows in the place of the whole file. Of two that are open, the one that writes
-# later drops everything that the other stored since: no error, no merge, and the writes do not need to be at the same time.
+# Happens: a LocalIndex reads its file once, and each write puts all that it knows in the place of the whole file. Of two that are open, the one that
+# writes later drops everything that the other stored since: no error, no merge, and the writes do not need to be at the same time.
 # Package: vectra 0.15.0 (npm). Seen 2026-11-29.
 set -euo pipefail
 T=$(mktemp -d)
