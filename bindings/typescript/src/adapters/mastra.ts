@@ -20,7 +20,8 @@ type ListOptions = Omit<StorageListMessagesInput, "threadId">;
  * of `NAME/threads` and `NAME/resources` under their ids. A change is one commit, with the times of its threads. Lists are those that Mastra's
  * store in memory makes of what is stored. They read their threads whole, but for the last messages that were put, as agents ask for them:
  * newest first, without a total and a filter. A message has at most 16 MiB as JSON; recalls find one of more than 1 MiB of text
- * by its beginning. There is no observational memory, and no retention by age (`prune`): both are refused with an error.
+ * by its beginning. A message that is saved with an id of another thread moves to the thread that it is saved for, as in Mastra's own stores: a
+ * page that branches a conversation gives its messages new ids. There is no observational memory, and no retention by age (`prune`): both are refused with an error.
  */
 export class MnemonMemory extends MemoryStorage {
   override readonly supportsPartialThreadUpdate = true;
