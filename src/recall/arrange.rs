@@ -7,9 +7,8 @@ use std::{
 };
 
 use super::{
-    find::WIDENING,
     hit::Hit,
-    options::QueryOptions,
+    options::{QueryOptions, WIDENING},
     prepare::PreparedQuery,
     query::{MessageParts, Query},
     row_filter::Filter,

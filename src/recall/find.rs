@@ -16,7 +16,7 @@ use super::{
     arrange::{Position, Turns, join_sessions, keep_positions},
     echo::Question,
     hit::{Hit, Hits},
-    options::{QueryOptions, RankingStrategy, SESSION_MESSAGES, TimeUse, Unit},
+    options::{QueryOptions, RankingStrategy, SESSION_MESSAGES, TimeUse, Unit, WIDENING},
     prepare::PreparedQuery,
     query::MessageParts,
     rank::Ranked,
@@ -43,8 +43,6 @@ const DUPLICATE_COSINE: f32 = 0.9;
 const DIVERSITY_DEPTH: usize = 1000;
 /// The pool has half as many more hits than are needed, where some may be passed over.
 const POOL_FACTOR: (usize, usize) = (3, 2);
-/// The factor by which a wider search looks for more messages.
-pub(super) const WIDENING: usize = 4;
 
 /// Finds the hits for a query among what the searcher finds, which looks for more until the hits are enough.
 ///

@@ -26,6 +26,8 @@ const STRATEGY: &str = r"^(hybrid|dense|lexical|rrf|reciprocal-rank|weighted:(0(
 
 /// The number of messages that are chosen before they are joined to sessions, unless these are too few.
 pub(super) const SESSION_MESSAGES: usize = 100;
+/// The factor by which a wider search looks for more messages.
+pub(super) const WIDENING: usize = 4;
 
 /// The options of a [`Query`](super::Query). It has neither the time budget nor the freshness, which decide when a recall
 /// ends and not what it looks for.
