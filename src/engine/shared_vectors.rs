@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     embed::Embedder,
-    error::Result,
+    error::{Error, Result},
     ids::NamespaceId,
     shared::{Lease, SharedVectors, WantedVectors},
     store::{Embedded, PendingMessage, Snapshot},
@@ -96,7 +96,7 @@ impl Replica {
         let leases = match self.record_answer(self.upstream.lease(WORK, &names, LEASE)) {
             Ok(leases) => leases,
             Err(error) => {
-                tracing::debug!(%error, "messages are embedded without a lease");
+                tell(&error, "messages are embedded without a lease");
                 return Ok(Vec::new());
             }
         };
@@ -145,7 +145,7 @@ impl Replica {
             Ok(())
         };
         if let Err(error) = offer() {
-            tracing::debug!(%error, "vectors were not shared; each machine makes its own");
+            tell(&error, "vectors were not shared; each machine makes its own");
         }
     }
 
@@ -160,5 +160,13 @@ impl Replica {
     /// The name of the namespace that this is a part of.
     fn owner(&self, snapshot: &Snapshot, namespace: NamespaceId) -> Result<Option<String>> {
         self.names().of(snapshot, namespace.whole())
+    }
+}
+
+/// Says in the log that an error has cost work. One that will come again is a warning.
+fn tell(error: &Error, consequence: &str) {
+    match error {
+        Error::SharedDatabase { transient: false, .. } => tracing::warn!(%error, "{consequence}"),
+        _ => tracing::debug!(%error, "{consequence}"),
     }
 }

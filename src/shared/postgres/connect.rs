@@ -1,10 +1,8 @@
-//! Connections: the address, TLS, the pool, and the thread on which the futures of the client run.
+//! Connections: the hosts of an address, the pool, and the thread on which the futures of the client run.
 
 use std::{
     future::Future,
-    io::BufReader,
     pin::{Pin, pin},
-    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -19,12 +17,6 @@ use futures_util::{
     Stream, StreamExt,
     future::{BoxFuture, Either, select},
 };
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-};
 use tokio::{
     runtime::{Builder, Handle},
     sync::oneshot,
@@ -33,12 +25,15 @@ use tokio::{
 };
 use tokio_postgres::{
     AsyncMessage, Client, Config, SimpleQueryMessage,
-    config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs},
+    config::{self, Host, LoadBalanceHosts, TargetSessionAttrs},
     error::SqlState,
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::failure::cause;
+use super::{
+    failure::cause,
+    options::{Options, SslMode, Surroundings},
+};
 use crate::{
     error::{Error, Result},
     ids::random_bytes,
@@ -56,8 +51,8 @@ const HOST: Duration = Duration::from_millis(1500);
 /// Where and how to connect.
 #[derive(Clone)]
 pub(super) struct Address {
-    /// The same for each host, in the order of the address.
-    hosts: Arc<[Config]>,
+    /// For each host, in the order of the address, the ways to connect to it: with TLS, without, or one after the other.
+    hosts: Arc<[Vec<Config>]>,
     tls: MakeRustlsConnect,
     /// The most connections.
     connections: usize,
@@ -70,55 +65,35 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads a connection string, as a URL or as keywords and values. Beside what tokio-postgres knows, `sslmode` may
-    /// be `verify-ca` or `verify-full`, `sslrootcert` the path of a file of certificates, and `max_connections` the most
-    /// connections of this engine. As in libpq, `require` without `sslrootcert` encrypts and trusts any certificate.
+    /// Reads an address, as a URL or as keywords and values.
     ///
     /// # Errors
-    /// [`Error::InvalidConfig`]. It has no part of the string, which may have a password.
+    /// [`Error::InvalidConfig`]. It has no part of the string that may be one of a password.
     pub(super) fn parse(url: &str, timeout: Duration) -> Result<Self> {
-        let (url, mode) = take_option(url, "sslmode");
-        let (url, roots) = take_option(&url, "sslrootcert");
-        let (url, connections) = take_option(&url, "max_connections");
-        let connections = connections.map_or(Some(CONNECTIONS), |text| text.parse().ok().filter(|&count| count > 0));
-        let connections = connections.ok_or_else(|| {
-            let reason = "max_connections in the address of the shared database is not a number from 1 on";
-            Error::InvalidConfig { reason: reason.into() }
-        })?;
-        let parsed = Config::from_str(&url).ok();
-        let mut config = parsed.filter(|config| !(config.get_hosts().is_empty() && config.get_hostaddrs().is_empty())).ok_or_else(|| {
-            let reason = "the address of the shared database is not one of Postgres, names no host, or has an option that \
-                          is not known; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters \
-                          percent-encoded";
-            Error::InvalidConfig { reason: reason.into() }
-        })?;
-        let mode = mode.as_deref().unwrap_or("prefer");
-        config.ssl_mode(match mode {
-            "disable" => SslMode::Disable,
-            "allow" | "prefer" => SslMode::Prefer,
-            "require" | "verify-ca" | "verify-full" => SslMode::Require,
-            _ => {
-                let reason =
-                    "sslmode of the shared database is none of disable, prefer, require, verify-ca and verify-full";
-                return Err(Error::InvalidConfig { reason: reason.into() });
+        let around = Surroundings::of_process();
+        let options = Options::read(url, &around)?;
+        let connections = options.max_connections()?.unwrap_or(CONNECTIONS);
+        let (mode, tls) = options.tls(&around)?;
+        let mut patience = timeout;
+        let mut hosts = Vec::new();
+        for mut config in options.hosts(&around)? {
+            match config.get_connect_timeout() {
+                Some(given) => patience = *given,
+                None => {
+                    config.connect_timeout(timeout);
+                }
             }
-        });
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(timeout);
-        }
-        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
             // A standby may be behind, and stores nothing.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            if config.get_application_name().is_none() {
+                config.application_name("mnemon");
+            }
+            // Finds a connection that the other side has closed within half a minute.
+            config.keepalives_idle(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
+            hosts.push(attempts(&config, mode));
         }
-        if config.get_application_name().is_none() {
-            config.application_name("mnemon");
-        }
-        // Finds a connection that the other side has closed within half a minute.
-        config.keepalives_idle(Duration::from_secs(10)).tcp_user_timeout(Duration::from_secs(30));
-        let verifies = roots.is_some() || mode.starts_with("verify");
-        let patience = config.get_connect_timeout().copied().unwrap_or(timeout);
-        let hosts = one_by_one(&config).into();
-        let tls = MakeRustlsConnect::new(tls(verifies, roots.as_deref())?);
+        let tls = MakeRustlsConnect::new(tls.client()?);
+        let hosts = hosts.into();
         Ok(Address { hosts, tls, connections, patience, answered: Arc::default(), unreplicated: Arc::default() })
     }
 
@@ -145,13 +120,13 @@ impl Address {
     /// connection. Asks the host that answered last, and then the others.
     pub(super) async fn connect(&self) -> std::result::Result<Connected<Messages>, tokio_postgres::Error> {
         let count = self.hosts.len();
-        let is_shuffled = self.hosts[0].get_load_balance_hosts() == LoadBalanceHosts::Random;
+        let is_shuffled = self.hosts[0][0].get_load_balance_hosts() == LoadBalanceHosts::Random;
         let first = if is_shuffled { random_bytes()[0].into() } else { self.answered.load(Ordering::SeqCst) };
         let limits = if count > 1 { vec![HOST.min(self.patience), self.patience] } else { vec![self.patience] };
         let mut failure = tokio_postgres::Error::__private_api_timeout();
         for limit in limits {
             for at in (first..first + count).map(|at| at % count) {
-                match time::timeout(limit, connect_to_primary(&self.hosts[at], &self.tls)).await {
+                match time::timeout(limit, self.try_each(&self.hosts[at])).await {
                     Ok(Ok(connected)) => {
                         self.answered.store(at, Ordering::SeqCst);
                         return Ok(connected);
@@ -162,6 +137,47 @@ impl Address {
             }
         }
         Err(failure)
+    }
+
+    /// Connects in one of several ways, of which the next one is tried if TLS is what failed. The first failure counts.
+    async fn try_each(&self, attempts: &[Config]) -> std::result::Result<Connected<Messages>, tokio_postgres::Error> {
+        let mut failure = None;
+        for config in attempts {
+            match connect_to_primary(config, &self.tls).await {
+                Err(error) => {
+                    let is_about_tls = is_about_tls(&error);
+                    failure.get_or_insert(error);
+                    if !is_about_tls {
+                        break;
+                    }
+                }
+                connected => return connected,
+            }
+        }
+        Err(failure.expect("there is a way to connect"))
+    }
+}
+
+/// Returns true if a server may answer otherwise with TLS or without: the handshake failed, or the server's rules, which may
+/// ask for TLS, refuse the connection.
+fn is_about_tls(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+        || error.to_string().starts_with("error performing TLS handshake")
+}
+
+/// Returns the ways to connect to a host.
+fn attempts(config: &Config, mode: SslMode) -> Vec<Config> {
+    let with = |mode| config.clone().ssl_mode(mode).clone();
+    let (plain, encrypted) = (with(config::SslMode::Disable), with(config::SslMode::Require));
+    // A socket of this machine has no TLS, whatever the address says.
+    if !config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_))) {
+        return vec![plain];
+    }
+    match mode {
+        SslMode::Disable => vec![plain],
+        SslMode::Allow => vec![plain, encrypted],
+        SslMode::Prefer => vec![with(config::SslMode::Prefer), plain],
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => vec![encrypted],
     }
 }
 
@@ -226,158 +242,9 @@ pub(super) async fn close_idle(pool: Pool) {
 /// A client, and what drives its connection.
 type Connected<D> = (Client, D);
 
-/// Returns the configuration of each host. A `Config` gives up no host that it has, so each one is made anew.
-fn one_by_one(all: &Config) -> Vec<Config> {
-    let (hosts, addresses, ports) = (all.get_hosts(), all.get_hostaddrs(), all.get_ports());
-    let one = |at: usize| {
-        let mut one = Config::new();
-        match hosts.get(at) {
-            Some(Host::Tcp(name)) => one.host(name),
-            #[cfg(unix)]
-            Some(Host::Unix(path)) => one.host_path(path),
-            None => &mut one,
-        };
-        if let Some(address) = addresses.get(at) {
-            one.hostaddr(*address);
-        }
-        if let Some(port) = ports.get(at).or(ports.first()) {
-            one.port(*port);
-        }
-        if let Some(user) = all.get_user() {
-            one.user(user);
-        }
-        if let Some(password) = all.get_password() {
-            one.password(password);
-        }
-        if let Some(name) = all.get_dbname() {
-            one.dbname(name);
-        }
-        if let Some(options) = all.get_options() {
-            one.options(options);
-        }
-        if let Some(name) = all.get_application_name() {
-            one.application_name(name);
-        }
-        if let Some(timeout) = all.get_connect_timeout() {
-            one.connect_timeout(*timeout);
-        }
-        if let Some(timeout) = all.get_tcp_user_timeout() {
-            one.tcp_user_timeout(*timeout);
-        }
-        if let Some(interval) = all.get_keepalives_interval() {
-            one.keepalives_interval(interval);
-        }
-        if let Some(retries) = all.get_keepalives_retries() {
-            one.keepalives_retries(retries);
-        }
-        one.ssl_mode(all.get_ssl_mode()).ssl_negotiation(all.get_ssl_negotiation());
-        one.keepalives(all.get_keepalives()).keepalives_idle(all.get_keepalives_idle());
-        one.target_session_attrs(all.get_target_session_attrs()).channel_binding(all.get_channel_binding());
-        one.load_balance_hosts(all.get_load_balance_hosts());
-        one
-    };
-    (0..hosts.len().max(addresses.len())).map(one).collect()
-}
-
 /// The messages that a server sends without being asked, such as notifications.
 pub(super) type Messages =
     Pin<Box<dyn Stream<Item = std::result::Result<tokio_postgres::AsyncMessage, tokio_postgres::Error>> + Send>>;
-
-fn take_option(url: &str, name: &str) -> (String, Option<String>) {
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let Some((base, query)) = url.split_once('?') else { return (url.to_owned(), None) };
-        let (found, rest): (Vec<&str>, Vec<&str>) =
-            query.split('&').partition(|option| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')));
-        let value = found.last().map(|option| percent_decode(&option[name.len() + 1..]));
-        let rest = rest.join("&");
-        return (if rest.is_empty() { base.to_owned() } else { format!("{base}?{rest}") }, value);
-    }
-    let (found, rest): (Vec<&str>, Vec<&str>) =
-        url.split_whitespace().partition(|option| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')));
-    (
-        if found.is_empty() { url.to_owned() } else { rest.join(" ") },
-        found.last().map(|option| option[name.len() + 1..].to_owned()),
-    )
-}
-
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = tail.first_chunk::<2>().filter(|_| *first == b'%');
-        let byte = code.and_then(|code| u8::from_str_radix(str::from_utf8(code).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn tls(verifies: bool, roots: Option<&str>) -> Result<ClientConfig> {
-    let provider = Arc::new(ring::default_provider());
-    let invalid = |reason: String| Error::InvalidConfig { reason };
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| invalid(format!("TLS: {error}")))?;
-    if !verifies {
-        let verifier = Arc::new(AnyCertificate(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
-    }
-    let mut store = RootCertStore::empty();
-    match roots {
-        None => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(path) => {
-            let failed = |error: String| invalid(format!("sslrootcert of the shared database, {path}: {error}"));
-            let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-            for certificate in CertificateDer::pem_reader_iter(BufReader::new(file)) {
-                let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-                store.add(certificate).map_err(|error| failed(error.to_string()))?;
-            }
-            if store.is_empty() {
-                return Err(failed("the file has no certificate".into()));
-            }
-        }
-    }
-    Ok(builder.with_root_certificates(store).with_no_client_auth())
-}
-
-/// Trusts any certificate, as `sslmode=require` and `prefer` do.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
 
 /// The name of the thread of the client.
 const THREAD: &str = "mnemon-postgres";
@@ -429,38 +296,5 @@ impl ClientThread {
         // If the caller no longer waits, the result is dropped.
         self.spawn(async move { drop(reply.send(future.await)) });
         answer.recv().map_err(|_| Error::Closed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_taken_out_of_addresses() {
-        let url = "postgres://u:p@h/d?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fa%20b.pem";
-        let (url, mode) = take_option(url, "sslmode");
-        let (url, roots) = take_option(&url, "sslrootcert");
-        assert_eq!((url.as_str(), mode.as_deref()), ("postgres://u:p@h/d?connect_timeout=3", Some("verify-full")));
-        assert_eq!(roots.as_deref(), Some("/a b.pem"));
-        let (words, mode) = take_option("host=h sslmode=disable user=u", "sslmode");
-        assert_eq!((words.as_str(), mode.as_deref()), ("host=h user=u", Some("disable")));
-    }
-
-    #[test]
-    fn an_error_has_no_password() {
-        for url in [
-            "",
-            "postgres://u:secret@h:port/d",
-            "postgres://u:secret@/d",
-            "host=h password=secret port=x",
-            "postgres://u:secret@h/d?sslmode=no",
-            "postgres://u:secret@h/d?pool=4",
-            "postgres://u:secret@h/d?max_connections=0",
-        ] {
-            let error = Address::parse(url, Duration::from_secs(1)).err().expect("the address is invalid");
-            assert!(matches!(error, Error::InvalidConfig { .. }));
-            assert!(!error.to_string().contains("secret"), "{error}");
-        }
     }
 }

@@ -110,6 +110,9 @@ fn conversion(error: &tokio_postgres::Error) -> bool {
     text.starts_with("error serializing parameter") || text.starts_with("error deserializing column")
 }
 
+/// The end of the client's error about a server that stores nothing.
+const READ_ONLY: &str = "database does not allow writes";
+
 /// The message of an error with its causes. It has neither the address nor a password, nor a stored text: the details
 /// of a database's error quote rows.
 pub(super) fn cause(error: &tokio_postgres::Error) -> String {
@@ -121,6 +124,9 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> String {
             while let Some(error) = source {
                 text = format!("{text}: {error}");
                 source = error.source();
+            }
+            if text.ends_with(READ_ONLY) {
+                text.push_str("; it is a standby or is read-only: name the primary, or all hosts of the cluster");
             }
             text
         }

@@ -10,6 +10,7 @@ use super::{
     failure::{Failure, cause},
     models,
     statements::{self, ON_PRIMARY},
+    vectors,
 };
 use crate::{
     error::{Error, Result},
@@ -46,6 +47,10 @@ pub(super) struct Settings {
 /// Reads the settings; makes or upgrades the schema first, if it is missing or older.
 pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
     let found = version(client).await?;
+    match found {
+        None => check_rights(client).await?,
+        Some(_) => check_not_distributed(client).await?,
+    }
     if found.is_none_or(|version| version < SCHEMA) {
         if let Some(found) = found
             && !may_migrate(client).await?
@@ -66,9 +71,101 @@ pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
         return Err(Error::SharedDatabase { reason, transient: false });
     }
     let origin = setting(client, "origin").await?;
-    let has_pgvector = setting(client, "vectors").await? == "vector";
+    let has_pgvector = has_pgvector(client).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "vectors are not shared; each machine makes its own");
+        false
+    });
     let seal_key = seal_key(client).await?;
     Ok(Settings { origin, has_pgvector, seal_key })
+}
+
+/// What a role may do about a schema that it does not find. The first three columns are false or null without a schema.
+const RIGHTS: &str = "SELECT schema.oid IS NOT NULL, has_schema_privilege(schema.oid, 'USAGE') AND has_schema_privilege(schema.oid, 'CREATE'), \
+     EXISTS (SELECT 1 FROM pg_catalog.pg_class AS made WHERE made.relnamespace = schema.oid AND made.relname = 'settings'), \
+     has_database_privilege(current_database(), 'CREATE'), quote_ident(current_user) \
+     FROM (VALUES (1)) AS one LEFT JOIN pg_catalog.pg_namespace AS schema ON schema.nspname = 'mnemon'";
+
+/// Checks that this role may make the tables, which it does not see.
+///
+/// # Errors
+/// [`Error::SharedDatabase`]: it may not. Says which statements of an administrator let it.
+async fn check_rights(client: &Client) -> Result<()> {
+    let row = client.query_one(RIGHTS, &[]).await.map_err(Failure::from)?;
+    let (has_schema, has_tables): (bool, bool) = (row.get(0), row.get(2));
+    let may_use = row.get::<_, Option<bool>>(1).unwrap_or(false);
+    let (may_create, role): (bool, &str) = (row.get(3), row.get(4));
+    let reason = match (has_schema, has_tables) {
+        (true, true) => format!(
+            "the role {role} has no rights on its tables; the role that owns them grants these: \
+             GRANT USAGE ON SCHEMA mnemon TO {role}; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA mnemon TO {role};"
+        ),
+        (true, false) if !may_use => format!(
+            "its schema \"mnemon\" has no tables, and the role {role} may not make them; an administrator runs: \
+             GRANT USAGE, CREATE ON SCHEMA mnemon TO {role};"
+        ),
+        (false, _) if !may_create => format!(
+            "it has no schema \"mnemon\", and the role {role} may not make one; an administrator runs: \
+             CREATE SCHEMA mnemon AUTHORIZATION {role};"
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::SharedDatabase { reason, transient: false })
+}
+
+/// Checks that the tables are not distributed over the nodes of Citus: it can run neither the statement that stores vectors nor
+/// the one that takes leases, and their failures would be seen in the log alone.
+async fn check_not_distributed(client: &Client) -> Result<()> {
+    let known = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL";
+    if !client.query_one(known, &[]).await.map_err(Failure::from)?.get::<_, bool>(0) {
+        return Ok(());
+    }
+    let distributed = "SELECT logicalrelid::text FROM pg_catalog.pg_dist_partition JOIN pg_catalog.pg_class AS made ON made.oid = logicalrelid \
+                       WHERE made.relnamespace = to_regnamespace('mnemon') AND partmethod <> 'n' ORDER BY 1 LIMIT 1";
+    match client.query_opt(distributed, &[]).await.map_err(Failure::from)? {
+        None => Ok(()),
+        Some(row) => {
+            let table: &str = row.get(0);
+            let reason = format!(
+                "its table {table} is distributed by Citus, which is not supported: vectors and leases could not be stored; \
+                 run SELECT undistribute_table('{table}') for each table of the schema \"mnemon\""
+            );
+            Err(Error::SharedDatabase { reason, transient: false })
+        }
+    }
+}
+
+/// Returns true if vectors are stored in pgvector's type. If its extension was dropped, and the column with it, makes a column
+/// of bytes.
+///
+/// # Errors
+/// [`Error::SharedDatabase`]: this role must not make it.
+pub(super) async fn has_pgvector(client: &mut Client) -> Result<bool> {
+    if let Some(has_pgvector) = vectors::are_of_pgvector(client).await? {
+        return Ok(has_pgvector);
+    }
+    if !may_migrate(client).await? {
+        let reason = "the column of its table mnemon.vectors is gone, as the extension pgvector was dropped; open it once as the \
+                      role that owns the schema, which makes a column of bytes";
+        return Err(Error::SharedDatabase { reason: reason.into(), transient: false });
+    }
+    let mut transaction = client.transaction().await.map_err(Failure::from)?;
+    attempt(&mut transaction, &format!("SELECT pg_advisory_xact_lock({LOCK})"), "advisory locks").await?;
+    let found = vectors::are_of_pgvector(transaction.client()).await?;
+    if found.is_none() {
+        let (create, make) =
+            (create_vectors("bytea"), "ALTER TABLE mnemon.vectors ADD COLUMN IF NOT EXISTS vector bytea NOT NULL");
+        let sql = format!(
+            "{create} TRUNCATE mnemon.vectors; {make}; UPDATE mnemon.settings SET value = 'bytea' WHERE name = 'vectors';"
+        );
+        transaction.batch_execute(&sql).await.map_err(Failure::from)?;
+        attempt(&mut transaction, &row_level_security(), "row-level security").await?;
+        transaction.commit().await.map_err(Failure::from)?;
+        tracing::warn!(
+            "the shared database has lost pgvector, and all vectors with it: they are stored as bytes from now on"
+        );
+    }
+    Ok(found.unwrap_or(false))
 }
 
 /// Returns true if this role owns the schema.
@@ -106,13 +203,18 @@ async fn seal_key(client: &Client) -> Result<[u8; 32]> {
 }
 
 async fn migrate(client: &mut Client) -> Result<()> {
-    let has_pgvector = make_extension(client).await;
+    let vector = vectors::make_type(client).await;
     let mut transaction = client.transaction().await.map_err(Failure::from)?;
     // Without advisory locks, one of two migrations at a time fails, and the next opening finds the other's.
     attempt(&mut transaction, &format!("SELECT pg_advisory_xact_lock({LOCK})"), "advisory locks").await?;
     let found = version(transaction.client()).await?;
     if found.is_none() {
-        transaction.batch_execute(&create(has_pgvector)).await.map_err(Failure::from)?;
+        // One that exists is not made: that takes rights on the database, also with IF NOT EXISTS.
+        let schema = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'mnemon'";
+        if transaction.query_opt(schema, &[]).await.map_err(Failure::from)?.is_none() {
+            transaction.batch_execute("CREATE SCHEMA mnemon").await.map_err(Failure::from)?;
+        }
+        transaction.batch_execute(&create(vector.as_deref())).await.map_err(Failure::from)?;
     }
     if found == Some(1) {
         transaction.batch_execute(&hide_names()).await.map_err(Failure::from)?;
@@ -160,32 +262,29 @@ async fn attempt(transaction: &mut Transaction<'_>, sql: &str, what: &str) -> Re
     Ok(())
 }
 
-/// Creates pgvector's extension. Returns false if the database does not have it, or this role must not create it.
-async fn make_extension(client: &Client) -> bool {
-    let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
-    let has_type = client.query_opt("SELECT 1 FROM pg_type WHERE typname = 'vector'", &[]).await;
-    if let Err(error) = made {
-        tracing::info!(error = cause(&error), "the shared database stores vectors as bytes, without pgvector");
-    }
-    matches!(has_type, Ok(Some(_)))
+/// Creates the table of vectors, unless it exists.
+fn create_vectors(vector: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS mnemon.vectors (namespace text COLLATE \"C\" NOT NULL, is_text boolean NOT NULL, \
+         seq bigint NOT NULL, model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, \
+         text_hash bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (namespace, is_text, seq, model, part));"
+    )
 }
 
-fn create(has_pgvector: bool) -> String {
+/// Creates the tables in their schema. `vector` is the name of pgvector's type, if there is one.
+fn create(vector: Option<&str>) -> String {
     let head = statements::HEAD.map(|(name, kind)| format!("{name} {kind}")).join(", ");
     let mut sql = format!(
-        "CREATE SCHEMA IF NOT EXISTS mnemon; \
-         CREATE TABLE mnemon.settings (name text PRIMARY KEY, value text NOT NULL); \
+        "CREATE TABLE mnemon.settings (name text PRIMARY KEY, value text NOT NULL); \
          CREATE TABLE mnemon.namespaces (name text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, cleared_at bigint NOT NULL, \
          stamp bigint NOT NULL DEFAULT 0, {head}); \
          CREATE TABLE mnemon.nodes (id uuid PRIMARY KEY, epoch bigint NOT NULL, last_write bigint NOT NULL, \
          opened_at timestamptz NOT NULL DEFAULT now()); \
          CREATE TABLE mnemon.leases (namespace text COLLATE \"C\" NOT NULL, work text NOT NULL, holder uuid NOT NULL, \
          until timestamptz NOT NULL, PRIMARY KEY (namespace, work)); \
-         CREATE TABLE mnemon.vectors (namespace text COLLATE \"C\" NOT NULL, is_text boolean NOT NULL, seq bigint NOT NULL, \
-         model text COLLATE \"C\" NOT NULL, part bigint NOT NULL, revision bigint NOT NULL, text_hash bigint NOT NULL, vector {} NOT NULL, \
-         PRIMARY KEY (namespace, is_text, seq, model, part)); \
+         {} \
          CREATE TABLE mnemon.tenants (role text NOT NULL, prefix text COLLATE \"C\" NOT NULL, PRIMARY KEY (role, prefix));",
-        if has_pgvector { "vector" } else { "bytea" }
+        create_vectors(vector.unwrap_or("bytea"))
     );
     sql.push_str(models::CREATE);
     for table in Table::all() {
@@ -197,7 +296,7 @@ fn create(has_pgvector: bool) -> String {
          INSERT INTO mnemon.settings VALUES ('schema', '{SCHEMA}'), ('oldest', '{OLDEST}'), ('origin', '{}'), ('vectors', '{}'), \
          ('seal_key', '{}');",
         uuid::Uuid::now_v7(),
-        if has_pgvector { "vector" } else { "bytea" },
+        if vector.is_some() { "vector" } else { "bytea" },
         hex(&random_bytes())
     ));
     sql

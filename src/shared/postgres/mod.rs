@@ -1,9 +1,10 @@
 //! Postgres, or a database with its protocol, as the primary.
 //!
 //! [`Postgres`] implements [`Upstream`]. Each method hands a future to the thread of the client (`connect`) and waits
-//! for it, so that callers may be on any thread, of any runtime or none. A push sends statements (`push`,
-//! `statements`), a pull reads rows (`pull`); `nodes` has announcements and leases, `models` the model that serves,
-//! `vectors` the vectors that machines offer each other. `migrations` makes and upgrades the schema.
+//! for it, so that callers may be on any thread, of any runtime or none. `options` reads the address, and `tls` says whom a
+//! connection trusts. A push sends statements (`push`, `statements`), a pull reads rows (`pull`); `nodes` has announcements
+//! and leases, `models` the model that serves, `vectors` the vectors that machines offer each other. `migrations` makes and
+//! upgrades the schema.
 //!
 //! This is the only module that uses a client of Postgres. Errors of the client become [`Failure`]s, which tell whether
 //! a change was certainly not stored.
@@ -13,17 +14,19 @@ mod failure;
 mod migrations;
 mod models;
 mod nodes;
+mod options;
 mod pooler;
 mod pull;
 mod push;
 mod statements;
+mod tls;
 mod vectors;
 
 use std::{
     future::Future,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
         mpsc,
     },
     time::Duration,
@@ -71,6 +74,8 @@ struct Link {
     pool: Pool,
     /// Set by the first connection.
     settings: OnceLock<Settings>,
+    /// True if vectors are stored in pgvector's type.
+    has_pgvector: AtomicBool,
     /// What the replica knows of the primary.
     known: Option<KnownOrigin>,
     /// The time limit of each call.
@@ -133,7 +138,15 @@ impl Postgres {
         thread.spawn(nodes::announce(pool.clone(), id, announced));
         thread.spawn(connect::close_idle(pool.clone()));
         let node = Node { id, epoch: AtomicI64::new(0), writes: AtomicU64::new(0) };
-        let link = Link { address, pool, settings: OnceLock::new(), known, timeout, node };
+        let link = Link {
+            address,
+            pool,
+            settings: OnceLock::new(),
+            has_pgvector: AtomicBool::new(false),
+            known,
+            timeout,
+            node,
+        };
         let is_awake = tokio::sync::watch::Sender::new(false);
         Ok(Postgres { link: Arc::new(link), thread, announce, is_awake })
     }
@@ -167,6 +180,24 @@ impl Postgres {
                 // Fails only when the database is being closed.
                 let _ = self.announce.send(self.bucket(&change.namespace));
             }
+        }
+    }
+
+    /// Makes a call about vectors. If it is refused, looks again at how they are stored, and makes it once more.
+    fn try_vectors<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        match call() {
+            Err(Error::SharedDatabase { transient: false, .. }) => {
+                self.wait(|link| async move {
+                    let mut client = link.client().await?;
+                    // Statements that were prepared for another column.
+                    client.statement_cache.clear();
+                    link.pool.manager().statement_caches.clear();
+                    link.has_pgvector.store(migrations::has_pgvector(&mut client).await?, Ordering::SeqCst);
+                    Ok(())
+                })?;
+                call()
+            }
+            answer => answer,
         }
     }
 
@@ -205,6 +236,7 @@ impl Link {
             }
             let insert = "INSERT INTO mnemon.nodes (id, epoch, last_write) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING";
             client.execute(insert, &[&self.node.id]).await?;
+            self.has_pgvector.store(settings.has_pgvector, Ordering::SeqCst);
             let _ = self.settings.set(settings);
         }
         Ok(client)
@@ -226,7 +258,7 @@ impl Link {
 
     /// Returns true if vectors are stored in pgvector's type. A connection was made before.
     fn has_pgvector(&self) -> bool {
-        self.settings.get().is_some_and(|settings| settings.has_pgvector)
+        self.has_pgvector.load(Ordering::SeqCst)
     }
 
     /// Returns the name of some work for the table of leases. It is hashed, because the work of a block names its
@@ -357,10 +389,12 @@ impl Upstream for Postgres {
     }
 
     fn vectors(&self, model: &ModelIdentity, wanted: &[WantedVectors]) -> Result<Vec<Option<Vec<Vec<f32>>>>> {
-        let (model, wanted) = (model.clone(), wanted.to_vec());
-        self.wait(|link| async move {
-            let client = link.client().await?;
-            ours(vectors::get(&client, link.has_pgvector(), &model, &wanted).await)
+        self.try_vectors(|| {
+            let (model, wanted) = (model.clone(), wanted.to_vec());
+            self.wait(|link| async move {
+                let client = link.client().await?;
+                ours(vectors::get(&client, link.has_pgvector(), &model, &wanted).await)
+            })
         })
     }
 
@@ -368,8 +402,10 @@ impl Upstream for Postgres {
         if !self.is_connected() {
             self.wait(|link| async move { ours(link.client().await.map(drop)) })?;
         }
-        let inserts = vectors::inserts(self.link.has_pgvector(), model, offered);
-        self.wait(|link| async move { ours(vectors::put(&link.client().await?, &inserts).await) })
+        self.try_vectors(|| {
+            let inserts = vectors::inserts(self.link.has_pgvector(), model, offered);
+            self.wait(|link| async move { ours(vectors::put(&link.client().await?, &inserts).await) })
+        })
     }
 
     fn lease(&self, work: &str, namespaces: &[String], time: Duration) -> Result<Vec<Lease>> {

@@ -30,6 +30,11 @@ use crate::{
 /// How long a write waits before it is tried again, when the database asks for it.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// The most rows that one statement stores, and about the most bytes: servers that are rented limit the time of a statement.
+/// All are one transaction.
+const PIECE_ROWS: usize = 1000;
+const PIECE_BYTES: usize = 1 << 20;
+
 /// A statement with its parameters.
 type Statement = (String, Vec<Parameter>);
 
@@ -388,7 +393,9 @@ fn statements_of(key: &[u8; 32], sharing: &Sharing) -> Statements {
     let cleared: Vec<String> =
         changes.iter().filter(|change| is_cleared(change)).map(|change| escape(&change.namespace)).collect();
     let rows = rows_of(key, changes);
-    if lookups.is_empty() && cleared.is_empty() {
+    let all_rows = || changes.iter().flat_map(|change| &change.rows);
+    let is_large = all_rows().count() > PIECE_ROWS || all_rows().map(size).sum::<usize>() > PIECE_BYTES;
+    if lookups.is_empty() && cleared.is_empty() && !is_large {
         let (are_new, parameters): (Vec<bool>, Vec<_>) =
             heads_of.map(|(are_new, changes)| (are_new, heads(&changes))).unzip();
         let counted: Vec<_> = rows.iter().map(|(row, parameters)| (row.clone(), parameters.len())).collect();
@@ -436,7 +443,7 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
             let keys = array(table.key()[0].1, gone.iter().map(|(_, row)| &row.key[0]));
             statements.push((statements::remove(table), vec![Box::new(names), keys]));
         }
-        statements.push((statements::upsert(table), parameters(key, table, &rows)));
+        statements.extend(pieces(&rows).map(|rows| (statements::upsert(table), parameters(key, table, rows))));
     }
     for (table, is_text) in [(Table::MESSAGES, false), (Table::DOCUMENT_TEXTS, true)] {
         let outdated = outdated(changes, table);
@@ -447,6 +454,27 @@ fn rows_of(key: &[u8; 32], changes: &[Change]) -> Vec<Statement> {
         }
     }
     statements
+}
+
+/// The bytes of the texts of a row.
+fn size(row: &Row) -> usize {
+    let cells = row.value.iter().flatten();
+    cells.map(|cell| if let Cell::Text(text) = cell { text.len() } else { 0 }).sum()
+}
+
+/// Divides rows into those of one statement each.
+fn pieces<'a, 'r>(rows: &'a [(&'r Change, &'r Row)]) -> impl Iterator<Item = &'a [(&'r Change, &'r Row)]> {
+    let mut rest = rows;
+    std::iter::from_fn(move || {
+        let (mut count, mut bytes) = (0, 0);
+        while count < rest.len().min(PIECE_ROWS) && (count == 0 || bytes < PIECE_BYTES) {
+            bytes += size(rest[count].1);
+            count += 1;
+        }
+        let (piece, others) = rest.split_at(count);
+        rest = others;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Returns true if a change deletes everything that the namespace held before.

@@ -4,16 +4,46 @@ use std::collections::{BTreeMap, HashMap};
 
 use deadpool_postgres::Object;
 use pgvector::Vector;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, types::ToSql};
 
 use super::{
-    failure::Failure,
+    failure::{Failure, cause},
     statements::{ALWAYS, Parameter, STAMPS, escape, unescape},
 };
 use crate::{
     ids::ModelIdentity,
     shared::{SharedVectors, WantedVectors},
 };
+
+/// The type of vectors, `None` without pgvector: its quoted name with its schema, which may not be in the search path. It can
+/// be made from an array of numbers.
+const TYPE: &str = "SELECT format('%I.vector', schema.nspname) FROM pg_catalog.pg_type AS kind \
+     JOIN pg_catalog.pg_namespace AS schema ON schema.oid = kind.typnamespace \
+     JOIN pg_catalog.pg_cast AS made ON made.casttarget = kind.oid AND made.castsource = 'real[]'::regtype AND made.castcontext <> 'e' \
+     WHERE kind.typname = 'vector' AND has_schema_privilege(schema.oid, 'USAGE')";
+
+/// The type of the column of vectors; no row if there is no column.
+const COLUMN: &str = "SELECT kind.typname::text FROM pg_catalog.pg_attribute AS found \
+     JOIN pg_catalog.pg_type AS kind ON kind.oid = found.atttypid \
+     WHERE found.attrelid = to_regclass('mnemon.vectors') AND found.attname = 'vector' AND NOT found.attisdropped";
+
+/// Returns the name of pgvector's type, for statements that make tables. Creates its extension. `None` if the database does not
+/// have it, or this role must not create it.
+pub(super) async fn make_type(client: &Client) -> Option<String> {
+    let made = client.batch_execute("CREATE EXTENSION IF NOT EXISTS vector").await;
+    let found = client.query(TYPE, &[]).await.ok().and_then(|rows| Some(rows.first()?.get(0)));
+    if let (Err(error), None) = (made, &found) {
+        tracing::info!(error = cause(&error), "the shared database stores vectors as bytes, without pgvector");
+    }
+    found
+}
+
+/// Returns true if vectors are stored in pgvector's type; `None` if they are not stored, because the extension was dropped and
+/// the column with it.
+pub(super) async fn are_of_pgvector(client: &Client) -> Result<Option<bool>, Failure> {
+    let column = client.query_opt(COLUMN, &[]).await?;
+    Ok(column.map(|row| row.get::<_, &str>(0) == "vector"))
+}
 
 /// Deletes the vectors of messages. Parameters: arrays of namespaces and sequence numbers, and whether they are texts
 /// of documents.
@@ -24,10 +54,18 @@ pub(super) fn delete() -> String {
     )
 }
 
-/// Stores vectors of messages that are at their revision, of replicas whose version is known. The lock on the messages orders this with their deletion.
+/// Stores vectors of messages that are at their revision, of replicas whose version is known. The lock on the messages orders
+/// this with their deletion.
+///
+/// Vectors of pgvector are sent as one array of all their components, of which each row takes its part. So no statement names
+/// the type, which may be in any schema, and in another one tomorrow.
 fn insert(pgvector: bool, is_text: bool) -> String {
     let messages = if is_text { "document_texts" } else { "messages" };
-    let kind = if pgvector { "vector" } else { "bytea" };
+    let (vector, sent) = match pgvector {
+        true => ("($6::real[])[(new.at - 1) * $10::bigint + 1 : new.at * $10::bigint]", ""),
+        false => ("new.vector", ", $6::bytea[]"),
+    };
+    let columns = if pgvector { "at" } else { "vector, at" };
     format!(
         "WITH current AS (SELECT message.namespace, message.seq FROM mnemon.{messages} AS message \
          JOIN (SELECT DISTINCT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $8::bigint[], $9::bigint[]) \
@@ -37,9 +75,9 @@ fn insert(pgvector: bool, is_text: bool) -> String {
          AND known.version = wanted.version AND known.stamp = wanted.stamp \
          WHERE NOT message.deleted AND message.revision = wanted.revision FOR SHARE OF message) \
          INSERT INTO mnemon.vectors (namespace, is_text, seq, model, part, revision, text_hash, vector) \
-         SELECT new.namespace, {is_text}, new.seq, $7::text, new.part, new.revision, new.text_hash, new.vector \
-         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::{kind}[]) \
-         AS new(namespace, seq, revision, text_hash, part, vector) \
+         SELECT new.namespace, {is_text}, new.seq, $7::text, new.part, new.revision, new.text_hash, {vector} \
+         FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]{sent}) WITH ORDINALITY \
+         AS new(namespace, seq, revision, text_hash, part, {columns}) \
          JOIN current ON current.namespace = new.namespace AND current.seq = new.seq \
          ON CONFLICT (namespace, is_text, seq, model, part) DO UPDATE SET revision = excluded.revision, \
          text_hash = excluded.text_hash, vector = excluded.vector"
@@ -120,10 +158,10 @@ pub(super) fn inserts(
             continue;
         }
         let vectors: Parameter = match pgvector {
-            true => Box::new(vectors.iter().map(|vector| Vector::from(vector.to_vec())).collect::<Vec<_>>()),
+            true => Box::new(vectors.concat()),
             false => Box::new(vectors.iter().map(|vector| to_bytes(vector)).collect::<Vec<_>>()),
         };
-        let parameters: Vec<Parameter> = vec![
+        let mut parameters: Vec<Parameter> = vec![
             Box::new(namespaces),
             Box::new(seqs),
             Box::new(revisions),
@@ -134,6 +172,9 @@ pub(super) fn inserts(
             Box::new(versions),
             Box::new(stamps),
         ];
+        if pgvector {
+            parameters.push(Box::new(model.dimension as i64));
+        }
         inserts.push((insert(pgvector, is_text), parameters));
     }
     inserts

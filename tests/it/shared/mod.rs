@@ -12,11 +12,13 @@ mod passing;
 mod poolers;
 pub(crate) mod proxy;
 mod reindex;
+mod rented;
 mod restore;
 mod runtimes;
 mod said;
 mod tables;
 mod tenants;
+mod tls;
 mod unshare;
 
 use std::{sync::Arc, time::Duration};

@@ -311,7 +311,7 @@ fn what_is_to_be_tried_again_is_tried_again() {
 }
 
 /// Counts the texts that are embedded.
-struct Counting(Hashing, AtomicUsize);
+pub(super) struct Counting(pub(super) Hashing, pub(super) AtomicUsize);
 
 impl Embedder for Counting {
     fn identity(&self) -> &ModelIdentity {
