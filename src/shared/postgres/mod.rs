@@ -364,7 +364,7 @@ impl Upstream for Postgres {
         if sharing.changes.is_empty() {
             return self.compare(&sharing.lookups);
         }
-        let pushed = self.push_changes(sharing, turn.downcast::<push::Held>().ok().map(|held| *held))?;
+        let pushed = self.push_changes(sharing, Some(turn))?;
         self.announce_pushed(sharing, pushed);
         Ok(pushed)
     }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    shared::{Pushed, Upstream},
+    shared::{Pushed, Upstream, upstream::Turn},
     store::{Cell, Change, DocumentHead, Head, Row, Sharing, Table, Version, hidden_name},
 };
 
@@ -73,9 +73,10 @@ impl Postgres {
     ///
     /// The first attempt is in a turn, if there is one. If the connection breaks before the answer comes, the outcome is
     /// read under a new epoch, so that the database refuses a write that is still on its way.
-    pub(super) fn push_changes(&self, sharing: &Sharing, turn: Option<Held>) -> Result<Pushed> {
+    pub(super) fn push_changes(&self, sharing: &Sharing, turn: Option<Turn>) -> Result<Pushed> {
         let (link, statements) = (Arc::clone(&self.link), statements_of(&self.link.seal_key(), sharing));
         let proof = Proof::of(sharing);
+        let turn = turn.and_then(|turn| turn.downcast().ok()).map(|held: Box<Held>| *held);
         self.thread.wait(async move { link.push(&statements, &proof, turn).await })?
     }
 
