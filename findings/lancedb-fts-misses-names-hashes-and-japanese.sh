@@ -28,10 +28,10 @@ def found(**options):
 
 
 default = found()
-ngrams = found(stem=False, remove_stop_words=False, max_token_length=None)
+plain = found(stem=False, remove_stop_words=False, max_token_length=None)
 print("found by default:", default)
-print("with stem and remove_stop_words off, and no max_token_length:", ngrams)
+print("with stem and remove_stop_words off, and no max_token_length:", plain)
 assert default == {"Will": 0, COMMIT: 0, "公園": 0, "bicycle": 1, "mended": 1}
-assert ngrams == {"Will": 1, COMMIT: 1, "公園": 0, "bicycle": 1, "mended": 1}
+assert plain == {"Will": 1, COMMIT: 1, "公園": 0, "bicycle": 1, "mended": 1}
 print("SEEN: notes that no search finds")
 PY
