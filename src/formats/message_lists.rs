@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-use super::json::{Counted, ValueMemory};
+use super::counted::{Counted, ValueMemory};
 
 /// The list of a chat.
 const MESSAGES: &str = "messages";

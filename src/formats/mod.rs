@@ -23,6 +23,7 @@ mod claude_ai;
 mod claude_code;
 mod codex;
 mod compressed;
+mod counted;
 mod database;
 mod format;
 mod gemini_cli;

@@ -7,7 +7,7 @@ use std::{collections::HashMap, io};
 use serde_json::Value;
 
 use super::{
-    json::{ValueMemory, WithinMemory},
+    counted::{ValueMemory, WithinMemory},
     reader::{Found, ReadOptions, Reader},
     said::{Said, file_part, filled, since_1970, text_part},
     sample::Sample,

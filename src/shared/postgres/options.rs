@@ -176,20 +176,22 @@ impl Options {
         };
         let mut options = Options::default();
         // The rest of a password that has a special character looks like an option.
-        let mut may_be_secret = address.split_once('?').is_some_and(|(_, query)| query.contains('@'));
+        let may_be_secret = address.split_once('?').is_some_and(|(_, query)| query.contains('@'));
+        let mut follows_password = false;
         let mut ignored = Vec::new();
         for (name, value) in pairs {
-            let is_password = name.contains("password");
+            // Before the host of a URL stands its password.
+            let is_secret = may_be_secret || follows_password;
+            follows_password = name.contains("password") || follows_password && name != "host";
             match options.take(&name, &value) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Err(error),
                 None if is_ignored(&name, &value) => ignored.push(name),
-                None if may_be_secret || !is_word(&name) => {
+                None if is_secret || !is_word(&name) => {
                     return Err(invalid(format!("has an option that is not known; {FORM}")));
                 }
                 None => return Err(invalid(format!("has an option {name:?}, which is not known; leave it out"))),
             }
-            may_be_secret |= is_password;
         }
         if !ignored.is_empty() {
             let ignored = ignored.join(", ");
