@@ -686,7 +686,7 @@ mod tests {
             ("postgres://u:secret@h/d?fond=4", "\"fond\""),
             ("postgres://u:p%zz@h/d", "cannot be read"),
             ("postgres://u:a@secret@h/d", "no host has"),
-            ("postgres://u:a/b?secret=1&b@h/d", "not known"),
+            ("postgres://u:a/b?secret=1&b@h/d", "cannot be read"),
             ("postgres://h/d?user=u&password=a&secret=1", "not known"),
             ("host=h password=a secret=b", "not known"),
             ("host=h password=a secret", "cannot be read"),

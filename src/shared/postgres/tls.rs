@@ -428,7 +428,8 @@ fn fits(pattern: &str, host: &str) -> bool {
 fn explain(error: rustls::Error) -> rustls::Error {
     let rustls::Error::InvalidCertificate(reason) = &error else { return error };
     match reason {
-        CertificateError::UnknownIssuer => refused(
+        // An authority of the same name, with another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => refused(
             "the server's certificate is signed by nobody who is trusted; name the file with the certificate of its \
              authority in sslrootcert"
                 .into(),

@@ -156,7 +156,7 @@ const LIMIT: Duration = Duration::from_millis(700);
 fn fill(db: &Db, namespaces: usize, messages: usize) {
     let mut config = Config::default();
     config.idle_flush = None;
-    config.flush_size = 1_000_000;
+    config.flush_size = 100_000;
     let engine = Engine::builder(&db.path).config(config).embedder(Arc::new(Hashing::new(32))).open().unwrap();
     for space in 0..namespaces {
         for first in (0..messages).step_by(1000) {

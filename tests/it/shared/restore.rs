@@ -122,7 +122,9 @@ fn a_copy_that_is_ahead_of_the_truth_is_replaced() {
         assert_eq!(of("messages", "deletion", "id"), ["two"]);
         assert_eq!(of("messages", "deletion", "content"), [Value::Null]);
         assert_eq!(of("documents", "row", "value"), [json!({"n": 2})]);
-        assert_eq!(of("audit", "row", "number"), if std::ptr::eq(db, &a) { vec![json!(0)] } else { vec![] });
+        // The reader may have asked for the receipt before the restore, or not.
+        let receipts = of("audit", "row", "number");
+        assert!(receipts == [json!(0)] || receipts.is_empty() && std::ptr::eq(db, &r), "{receipts:?}");
         assert_eq!(mnemon::verify(&db.path).unwrap().lost, lost.len() as u64);
         let file = db.path.with_extension("lost");
         let mut verify = assert_cmd::Command::cargo_bin("mnemon").unwrap();
