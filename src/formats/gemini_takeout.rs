@@ -255,7 +255,7 @@ fn known(title: &str) -> Option<&str> {
         let is_same = words
             .chars()
             .all(|word| rest.next().is_some_and(|letter| letter == word || word == ' ' && letter.is_whitespace()));
-        is_same.then(|| rest.as_str())
+        is_same.then_some(rest.as_str())
     })
 }
 

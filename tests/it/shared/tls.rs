@@ -27,6 +27,9 @@ struct Place {
 /// What a server does: those who connect with TLS and without, and how they show who they are.
 const OPEN: &str = "hostssl all all all trust\nhostnossl all all all trust\n";
 
+/// An address, variables of the environment, and whether who uses them connects.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], bool);
+
 impl Place {
     /// `None`, visibly, where there is no openssl, psql or PostgreSQL.
     fn new() -> Option<Self> {
@@ -174,7 +177,7 @@ impl Place {
     }
 
     /// Compares rows of an address, variables, and whether they connect.
-    fn check(&self, what: &str, rows: &[(&str, &[(&str, &str)], bool)]) {
+    fn check(&self, what: &str, rows: &[Row]) {
         for (address, variables, expected) in rows {
             let (ours, theirs) = (self.mnemon(address, variables), self.psql(address, variables));
             println!("{what}: {address} {variables:?}: {}", if *expected { "connects" } else { "is refused" });
