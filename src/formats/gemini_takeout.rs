@@ -82,7 +82,7 @@ struct Activity {
     counts: HashMap<Option<Timestamp>, usize>,
 }
 
-/// What stands before the prompts of a file.
+/// The words that the titles of a file have before each prompt, such as "Prompted".
 enum Words {
     /// Words of a language that is known. Those of another one are recognised too, because the language of an account may change.
     Known,

@@ -22,7 +22,7 @@ pub(super) enum Failure {
     Unusable(String),
 }
 
-/// What to do about a pooler that loses prepared statements.
+/// The remedy for a pooler that loses prepared statements, as the error says it.
 const LOST_STATEMENT: &str = "a connection pooler in transaction mode lost a prepared statement; set \
      max_prepared_statements of PgBouncer (1.21 or newer) to 100 or more, or pool_mode to session, or give the address of the \
      server itself";

@@ -79,7 +79,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<Settings> {
     Ok(Settings { origin, has_pgvector, seal_key })
 }
 
-/// What a role may do about a schema that it does not find. The first three columns are false or null without a schema.
+/// The rights of the connected role to the schema of the tables. The first three columns are false or null if there is no schema.
 const RIGHTS: &str = "SELECT schema.oid IS NOT NULL, has_schema_privilege(schema.oid, 'USAGE') AND has_schema_privilege(schema.oid, 'CREATE'), \
      EXISTS (SELECT 1 FROM pg_catalog.pg_class AS made WHERE made.relnamespace = schema.oid AND made.relname = 'settings'), \
      has_database_privilege(current_database(), 'CREATE'), quote_ident(current_user) \

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 #[derive(Default)]
 pub(super) struct Options(BTreeMap<String, String>);
 
-/// What is read beside the address. Tests read something else.
+/// The environment variables and the home folder, which complete an address. Tests give others.
 pub(super) struct Surroundings {
     pub(super) variable: fn(&str) -> Option<String>,
     pub(super) home: Option<PathBuf>,

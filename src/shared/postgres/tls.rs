@@ -62,7 +62,7 @@ pub(super) struct Identity {
     pub(super) key: String,
 }
 
-/// What is asked of TLS.
+/// The requirements that an address has for TLS: which certificates are trusted, and what is compared.
 #[derive(Debug)]
 pub(super) struct TlsOptions {
     pub(super) roots: Roots,

@@ -14,7 +14,7 @@ use crate::support::{
 
 const OPERATIONS: [&str; 8] = ["open", "share", "put", "recall", "second machine", "embed", "forget", "reindex"];
 
-/// What happens after some operations, such as a fail-over.
+/// A change of the environment between two operations, such as a fail-over.
 type Event<'e> = &'e dyn Fn();
 
 /// Does the operations at an address. `direct` is the database without anything between. Returns a word for each: `yes`, `refused` for a clear error at opening and everything after it, or an

@@ -44,8 +44,8 @@ fn check_sharing(address: &str, engine: &Engine, space: &str) {
     assert_eq!(counting.1.load(Ordering::SeqCst), 0, "the vectors came with the messages");
 }
 
-/// As on a host whose extensions are in a schema that no search path has. The extension is moved, and dropped, while engines
-/// are open.
+/// Some hosts have extensions in a schema that is in no search path. Here the extension is moved and dropped while engines are
+/// open.
 #[test]
 fn vectors_are_shared_wherever_pgvector_is_and_without_it() {
     let Some(server) = server() else { return };

@@ -1,4 +1,4 @@
-//! What a recall says of a message, on a copy as on a file of its own: its score, what it supersedes, and whose words it is.
+//! Recalls on a copy say of a message what they say on a file of its own: its score, what it supersedes, and whose words it is.
 
 use mnemon::{Engine, MetadataFilter, Query, Timestamp, message::Source};
 use serde_json::json;
